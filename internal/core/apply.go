@@ -1,0 +1,237 @@
+package core
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Write is what one task did to one channel.
+type Write struct {
+	Channel string
+	Op      Op
+	Data    []byte
+	Took    bool   // the task took a Once value, whatever it wrote afterwards
+	Value   *Value // the version that the write is, once adopted; nil for sums, folds and takes
+}
+
+// Result is a finished task: what it wrote and where it leads.
+type Result struct {
+	Task   Task
+	Writes []Write
+	Next   []Due // what its routes and gotos chose, beside its plain edges
+}
+
+// Folder runs a fold channel's own rule: old is nil when nothing was written yet. Pure.
+type Folder func(channel string, old []byte, items []byte) ([]byte, error)
+
+// ConflictError: two tasks of one super-step wrote a channel that takes one writer. Nothing was merged.
+type ConflictError struct {
+	Channel string
+	Key     string // for maps
+	Nodes   []string
+	Tasks   []string
+}
+
+func (e *ConflictError) Error() string {
+	at := fmt.Sprintf("channel %q", e.Channel)
+	if e.Key != "" {
+		at += fmt.Sprintf(", key %q", e.Key)
+	}
+	return fmt.Sprintf("%s was written by %s in one super-step and takes one writer; nothing was merged",
+		at, strings.Join(e.Nodes, " and "))
+}
+
+// Adopt turns writes that can stand as versions of their own into values on cp, so that a host can store each once.
+func Adopt(cp *Checkpoint, t *Topology, r *Result) error {
+	for i := range r.Writes {
+		w := &r.Writes[i]
+		c := t.Channel(w.Channel)
+		if c < 0 {
+			return fmt.Errorf("node %q wrote the unknown channel %q; nothing was merged", r.Task.Node, w.Channel)
+		}
+		if w.Value != nil {
+			continue
+		}
+		switch merge := t.Channels[c].Merge; {
+		case merge == MergeSum, merge == MergeFold && w.Op != OpSet, w.Op == OpClear:
+		case w.Op == OpSet:
+			w.Value = NewSet(w.Data)
+		default:
+			w.Value = &Value{Base: base(cp.Values[c]), Op: w.Op, Data: w.Data}
+		}
+	}
+	return nil
+}
+
+func base(v *Value) *Value {
+	if v.Has() {
+		return v
+	}
+	return nil
+}
+
+// Apply merges the results of cp's tasks, which must be in Plan's order, into the checkpoint that follows. The host
+// gives it N and ID. Timing plays no part.
+func Apply(cp *Checkpoint, t *Topology, fold Folder, results []Result) (*Checkpoint, error) {
+	next := &Checkpoint{Parent: cp.N, Step: cp.Step + 1, Source: SourceLoop, Run: cp.Run}
+	values, err := mergeAll(cp, t, fold, results)
+	if err != nil {
+		return nil, err
+	}
+	next.Values = values
+	next.Visited = visited(cp.Visited, results)
+	if err := route(cp, t, next, results); err != nil {
+		return nil, err
+	}
+	return next, nil
+}
+
+func visited(before []string, results []Result) []string {
+	out := before
+	for _, r := range results {
+		if r.Task.Node == Start {
+			continue
+		}
+		if i, found := slices.BinarySearch(out, r.Task.Node); !found {
+			out = slices.Insert(slices.Clone(out), i, r.Task.Node)
+		}
+	}
+	return out
+}
+
+// route works out what is due next: edges, joins and routes of all finished tasks.
+func route(cp *Checkpoint, t *Topology, next *Checkpoint, results []Result) error {
+	var nodes []string
+	var sends []Due
+	joins := copyJoins(cp.Joins)
+	for _, r := range results {
+		n, ok := t.Node(r.Task.Node)
+		if !ok {
+			return fmt.Errorf("node %q is not in graph %q; nothing was merged", r.Task.Node, t.Graph)
+		}
+		nodes = append(nodes, n.Edges...)
+		for _, d := range r.Next {
+			if d.Node == End {
+				continue
+			}
+			if _, ok := t.Node(d.Node); !ok {
+				return fmt.Errorf("node %q leads to %q, which is not in graph %q; nothing was merged", n.Name, d.Node, t.Graph)
+			}
+			if d.Send {
+				sends = append(sends, d)
+			} else {
+				nodes = append(nodes, d.Node)
+			}
+		}
+		for _, j := range t.Joins {
+			if slices.Contains(j.From, n.Name) && !slices.Contains(joins[j.Name()], n.Name) {
+				if joins == nil {
+					joins = map[string][]string{}
+				}
+				joins[j.Name()] = append(joins[j.Name()], n.Name)
+			}
+		}
+	}
+	for _, j := range t.Joins {
+		if arrived := joins[j.Name()]; len(arrived) == len(j.From) {
+			delete(joins, j.Name())
+			nodes = append(nodes, j.To)
+		} else if arrived != nil {
+			sort.Strings(arrived)
+		}
+	}
+	if len(joins) > 0 {
+		next.Joins = joins
+	}
+	sort.Strings(nodes)
+	for i, n := range nodes {
+		if n != End && (i == 0 || nodes[i-1] != n) {
+			next.Due = append(next.Due, Due{Node: n})
+		}
+	}
+	next.Due = append(next.Due, sends...)
+	return nil
+}
+
+func copyJoins(in map[string][]string) map[string][]string {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make(map[string][]string, len(in))
+	for k, v := range in {
+		out[k] = slices.Clone(v)
+	}
+	return out
+}
+
+type write struct {
+	task *Task
+	w    *Write
+}
+
+// mergeAll merges channel by channel, in the topology's order.
+func mergeAll(cp *Checkpoint, t *Topology, fold Folder, results []Result) ([]*Value, error) {
+	byChannel := make([][]write, len(t.Channels))
+	for i := range results {
+		if err := Adopt(cp, t, &results[i]); err != nil {
+			return nil, err
+		}
+		for j := range results[i].Writes {
+			w := &results[i].Writes[j]
+			c := t.Channel(w.Channel)
+			byChannel[c] = append(byChannel[c], write{&results[i].Task, w})
+		}
+	}
+	values := make([]*Value, len(t.Channels))
+	for c := range t.Channels {
+		old := cp.Values[c]
+		v, err := merge(&t.Channels[c], old, byChannel[c], fold)
+		if err != nil {
+			return nil, err
+		}
+		if v != nil && v.Op == OpSet && old != nil && old.Op == OpSet && bytes.Equal(v.Data, old.Data) {
+			v = old
+		}
+		values[c] = v
+	}
+	return values, nil
+}
+
+func merge(ch *Channel, old *Value, ws []write, fold Folder) (*Value, error) {
+	if len(ws) == 0 {
+		if ch.Merge == MergeEphemeral {
+			return nil, nil
+		}
+		return old, nil
+	}
+	whole := slices.ContainsFunc(ws, func(w write) bool { return w.w.Op == OpSet })
+	single := ch.Merge == MergeLast || ch.Merge == MergeEphemeral || ch.Merge == MergeOnce
+	if len(ws) > 1 && (single || whole) {
+		return nil, conflict(ch.Name, "", ws)
+	}
+	switch {
+	case ws[0].w.Op == OpClear:
+		return nil, nil
+	case whole:
+		return ws[0].w.Value, nil
+	case ch.Merge == MergeSum:
+		return mergeSum(ch, old, ws)
+	case ch.Merge == MergeFold:
+		return mergeFold(ch, old, ws, fold)
+	case ch.Merge == MergeMap:
+		return mergeMap(ch, old, ws)
+	}
+	return mergeAppend(old, ws)
+}
+
+func conflict(channel, key string, ws []write) error {
+	e := &ConflictError{Channel: channel, Key: key}
+	for _, w := range ws {
+		e.Nodes = append(e.Nodes, w.task.Node)
+		e.Tasks = append(e.Tasks, w.task.ID)
+	}
+	return e
+}

@@ -1,0 +1,54 @@
+package core
+
+// Source says what made a checkpoint.
+type Source string
+
+// The sources of checkpoints.
+const (
+	SourceInput Source = "input" // a run was accepted; its input is not yet applied
+	SourceLoop  Source = "loop"  // a super-step ended
+	SourceEdit  Source = "edit"  // somebody changed the state from outside
+	SourceFork  Source = "fork"  // the head was moved to an older checkpoint
+	SourceRetry Source = "retry" // a new attempt starts from the state before its input
+)
+
+// Checkpoint is the state of a thread at a super-step boundary. It is immutable.
+type Checkpoint struct {
+	N      int64  // its number in the thread: order of writing
+	ID     string // UUIDv7 that carries N
+	Parent int64  // number of the parent, 0 for none
+	Step   int    // -1 for the first input
+	Source Source
+	Run    int64 // number of the run's attempt
+	Seq    int64 // place in the thread's order of facts; 0 until stored
+
+	Values  []*Value            // by channel, in the topology's order; nil: never written
+	Due     []Due               // nodes by name, then sends in order
+	Joins   map[string][]string // joins that some, not all, sources have reached
+	Visited []string            // names of nodes that have run in this run, sorted
+}
+
+// Plan returns the tasks of the super-step that follows cp: nodes by name, then sends in the order of sending. It is
+// the same for the same checkpoint, always.
+func Plan(cp *Checkpoint, thread, namespace string) []Task {
+	if len(cp.Due) == 0 {
+		return nil
+	}
+	place := Place{Thread: thread, Namespace: namespace, Checkpoint: cp.ID, Step: cp.Step + 1}
+	tasks := make([]Task, 0, len(cp.Due))
+	sends := 0
+	for _, d := range cp.Due {
+		index := -1
+		if d.Send {
+			index = sends
+			sends++
+		}
+		id := TaskID(place, d.Node, index)
+		path := d.Node + ":" + id
+		if namespace != "" {
+			path = namespace + "|" + path
+		}
+		tasks = append(tasks, Task{ID: id, Node: d.Node, Path: path, Index: index, Arg: d.Arg, Step: place.Step})
+	}
+	return tasks
+}

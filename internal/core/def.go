@@ -1,0 +1,40 @@
+package core
+
+import "context"
+
+// Def is a graph erased to bytes: what the loop runs. It is safe for concurrent use.
+type Def interface {
+	Topology() *Topology
+	// RunTask runs one task: the node's function, then its routes. The engine's side of the task travels in ctx. For
+	// the Start task it applies the input and runs the routes of Start.
+	RunTask(ctx context.Context, in TaskInput) (TaskOutput, error)
+	// Fold runs a fold channel's rule.
+	Fold(channel string, old, items []byte) ([]byte, error)
+	// Interrupt finds a declared question's rules by name.
+	Interrupt(name string) (Interrupt, bool)
+	// Policy returns how a node is run.
+	Policy(node string) Policy
+}
+
+// TaskInput is what a task sees.
+type TaskInput struct {
+	Task   Task
+	Values []*Value // by channel, in the topology's order
+	Input  []Write  // the run's input, for the Start task
+}
+
+// TaskOutput is what a task did.
+type TaskOutput struct {
+	Writes []Write
+	Next   []Due
+}
+
+// Interrupt is a declared question without its types.
+type Interrupt interface {
+	// Refuse says why an answer to a stored question is not acceptable, or nil: shape first, then the declared rule.
+	Refuse(question, answer []byte) error
+	// Default is the answer that stands in once the question expired; false: the node gets ErrExpired.
+	Default(question []byte) ([]byte, bool, error)
+	// Schema is the JSON Schema of the answer.
+	Schema() []byte
+}

@@ -1,0 +1,40 @@
+package core
+
+import (
+	"context"
+	"time"
+)
+
+// Host is a durable home for one thread's run, as the loop sees it: the local host keeps it in a database, a workflow
+// engine in a history, the tests' host in a journal. Its methods may be called by the tasks of one super-step at
+// once. A host that lost the thread to another owner fails every call with an error.
+type Host interface {
+	// Own takes the thread and says where it stands.
+	Own(ctx context.Context) (*Position, error)
+	// Accept makes a run and its input durable, in every mode, and the checkpoints with it under Sync.
+	Accept(ctx context.Context, run *Run, start []*Checkpoint) error
+	// Commit takes what a super-step did; when it returns depends on the run's durability.
+	Commit(ctx context.Context, c Commit) error
+	// Record makes a finished step durable, and before it all that the step hangs from.
+	Record(ctx context.Context, s *Step) error
+	// Ask makes a question durable, and before it all that it hangs from; replaced, if not nil, is superseded with it.
+	Ask(ctx context.Context, q, replaced *Question) error
+	// Settle changes a question's state: a submitted answer that was checked, an expiry that was seen. It says whether
+	// the row was still as q remembers it.
+	Settle(ctx context.Context, q *Question, to QuestionState) (bool, error)
+	// Fresh numbers a new checkpoint and gives it an id.
+	Fresh() (n int64, id string)
+	// Now is the host's clock.
+	Now() time.Time
+}
+
+// Policy is how one node is run.
+type Policy struct {
+	Tries       int           // 1: no retry
+	Wait        time.Duration // before the second try; doubles, with a cap
+	MaxWait     time.Duration
+	Timeout     time.Duration // of one try; 0: none
+	Durable     bool
+	Uses        map[string]bool // nil: anything
+	IsRetryable func(error) bool
+}

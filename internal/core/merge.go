@@ -1,0 +1,172 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+)
+
+// version makes one version of the deltas that tasks wrote: the delta itself for one writer, a list for several.
+func version(old *Value, ws []write) *Value {
+	if len(ws) == 1 {
+		return ws[0].w.Value
+	}
+	v := &Value{Base: base(old), Op: OpList, Parts: make([]*Value, len(ws))}
+	for i, w := range ws {
+		v.Parts[i] = w.w.Value
+	}
+	return v
+}
+
+func oldCost(old *Value) (size, cost int) {
+	if old.Has() {
+		return old.Size, old.Cost
+	}
+	return 2, 0
+}
+
+func mergeAppend(old *Value, ws []write) (*Value, error) {
+	v := version(old, ws)
+	v.Size, v.Cost = oldCost(old)
+	for _, w := range ws {
+		v.Size += len(w.w.Data) - 1
+		v.Cost += len(w.w.Data) + rowCost
+	}
+	if len(ws) > 1 {
+		v.Cost += rowCost
+	}
+	return bounded(v)
+}
+
+func mergeMap(ch *Channel, old *Value, ws []write) (*Value, error) {
+	if len(ws) > 1 {
+		if err := disjoint(ch, ws); err != nil {
+			return nil, err
+		}
+	}
+	sizes, err := sizesOf(base(old))
+	if err != nil {
+		return nil, fmt.Errorf("channel %q: %w", ch.Name, err)
+	}
+	v := version(old, ws)
+	_, v.Cost = oldCost(old)
+	for _, w := range ws {
+		if err := sizes.apply(w.w.Data); err != nil {
+			return nil, fmt.Errorf("channel %q: %w", ch.Name, err)
+		}
+		v.Cost += len(w.w.Data) + rowCost
+	}
+	v.Size = sizes.total
+	if v, err = bounded(v); err == nil {
+		v.sizes = sizes
+	}
+	return v, err
+}
+
+// disjoint refuses two tasks that touch one key: which of them won would be a matter of names.
+func disjoint(ch *Channel, ws []write) error {
+	by := map[string]write{}
+	for _, w := range ws {
+		var p Patch
+		if err := json.Unmarshal(w.w.Data, &p); err != nil {
+			return fmt.Errorf("channel %q: %w", ch.Name, err)
+		}
+		for _, k := range p.Keys() {
+			if first, ok := by[k]; ok && first.task != w.task {
+				return conflict(ch.Name, k, []write{first, w})
+			}
+			by[k] = w
+		}
+	}
+	return nil
+}
+
+// bounded writes a version in full once rebuilding it costs too much.
+func bounded(v *Value) (*Value, error) {
+	if v.Cost <= costFactor*v.Size+costSlack {
+		return v, nil
+	}
+	whole, err := v.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	full := NewSet(whole)
+	if p := v.live.Load(); p != nil {
+		full.live.Store(p)
+	}
+	return full, nil
+}
+
+func mergeFold(ch *Channel, old *Value, ws []write, fold Folder) (*Value, error) {
+	cur, err := old.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range ws {
+		if cur, err = fold(ch.Name, cur, w.w.Data); err != nil {
+			return nil, fmt.Errorf("channel %q: folding what node %q wrote: %w", ch.Name, w.task.Node, err)
+		}
+	}
+	return NewSet(cur), nil
+}
+
+func mergeSum(ch *Channel, old *Value, ws []write) (*Value, error) {
+	total := "0"
+	if old.Has() {
+		total = string(old.Data)
+	}
+	for _, w := range ws {
+		var err error
+		if total, err = AddNumbers(ch.Number, total, string(w.w.Data)); err != nil {
+			return nil, fmt.Errorf("channel %q: adding what node %q wrote: %w; nothing was merged", ch.Name, w.task.Node, err)
+		}
+	}
+	return NewSet([]byte(total)), nil
+}
+
+// AddNumbers adds two JSON numbers in one arithmetic. Overflow, and a float that is no number any more, are errors.
+func AddNumbers(n Number, a, b string) (string, error) {
+	switch n {
+	case Signed:
+		x, err := strconv.ParseInt(a, 10, 64)
+		if err != nil {
+			return "", err
+		}
+		y, err := strconv.ParseInt(b, 10, 64)
+		if err != nil {
+			return "", err
+		}
+		if sum := x + y; (sum > x) == (y > 0) {
+			return strconv.FormatInt(sum, 10), nil
+		}
+	case Unsigned:
+		x, err := strconv.ParseUint(a, 10, 64)
+		if err != nil {
+			return "", err
+		}
+		y, err := strconv.ParseUint(b, 10, 64)
+		if err != nil {
+			return "", err
+		}
+		if sum, carry := bits.Add64(x, y, 0); carry == 0 {
+			return strconv.FormatUint(sum, 10), nil
+		}
+	case Float:
+		x, err := strconv.ParseFloat(a, 64)
+		if err != nil {
+			return "", err
+		}
+		y, err := strconv.ParseFloat(b, 64)
+		if err != nil {
+			return "", err
+		}
+		if sum := x + y; !math.IsInf(sum, 0) && !math.IsNaN(sum) {
+			return strconv.FormatFloat(sum, 'g', -1, 64), nil
+		}
+	default:
+		return "", fmt.Errorf("unknown arithmetic %q", n)
+	}
+	return "", fmt.Errorf("%s + %s overflows", a, b)
+}

@@ -1,0 +1,75 @@
+package core
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+)
+
+// Due is one thing that the next super-step must run: a node, or a send to one with its payload.
+type Due struct {
+	Node string
+	Send bool
+	Arg  []byte // JSON payload of a send
+}
+
+// Task is one execution of one node in one super-step. Its ID is the same for the same checkpoint, graph and place,
+// on every host and in every process, and another everywhere else.
+type Task struct {
+	ID    string
+	Node  string
+	Path  string // for people: node:<id>
+	Index int    // place among the sends of the super-step; -1 for a node reached by edges
+	Arg   []byte
+	Step  int
+}
+
+// Place is where tasks hang from: a checkpoint of a thread.
+type Place struct {
+	Lineage    string
+	Thread     string
+	Namespace  string
+	Checkpoint string
+	Step       int
+}
+
+// TaskID is hash(thread, namespace, checkpoint, node, trigger or send index).
+func TaskID(p Place, node string, index int) string {
+	trigger := "edge"
+	if index >= 0 {
+		trigger = "send/" + strconv.Itoa(index)
+	}
+	return ID("task", p.Thread, p.Namespace, p.Checkpoint, node, trigger)
+}
+
+// ID is a 128-bit hash of its parts, in hex. Each part is framed by its length, so parts never run together.
+func ID(parts ...string) string {
+	h := sha256.New()
+	var frame [20]byte
+	for _, p := range parts {
+		h.Write(append(strconv.AppendInt(frame[:0], int64(len(p)), 10), ':'))
+		h.Write([]byte(p))
+	}
+	var sum [sha256.Size]byte
+	return hex.EncodeToString(h.Sum(sum[:0])[:16])
+}
+
+// Address names what a node asked of the engine: the task, the path inside it, the kind, the name and the key.
+type Address struct {
+	Task string
+	Path string // addresses of enclosing steps, joined by "/"
+	Kind string // step, ask, effect, call
+	Name string
+	Key  string
+}
+
+// ID is the address as a row key.
+func (a Address) ID() string { return ID("address", a.Task, a.Path, a.Kind, a.Name, a.Key) }
+
+// String shows the address to people.
+func (a Address) String() string {
+	if a.Key != "" {
+		return a.Kind + " " + strconv.Quote(a.Name) + " with key " + strconv.Quote(a.Key)
+	}
+	return a.Kind + " " + strconv.Quote(a.Name)
+}

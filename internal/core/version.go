@@ -1,0 +1,106 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// GraphDigest names a graph's version: the digest of its topology.
+func GraphDigest(t *Topology) string {
+	doc, err := json.Marshal(t)
+	if err != nil {
+		return ""
+	}
+	return ID("graph", string(doc))
+}
+
+// Difference is the first thing in which a run's past differs from the graph that it would go on under.
+type Difference struct {
+	What string // node, edge, join, channel
+	Name string
+	Old  string
+	New  string
+}
+
+func (d *Difference) String() string {
+	return fmt.Sprintf("%s %q: was %s, is %s", d.What, d.Name, orNone(d.Old), orNone(d.New))
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "absent"
+	}
+	return s
+}
+
+// Compare says whether a run may go on under another graph: nil, or the first difference that its past can tell. past
+// holds the names of the nodes that ran or are due. Nodes that the past never met may differ in any way.
+func Compare(old, now *Topology, past []string) *Difference {
+	past = slices.Clone(past)
+	slices.Sort(past)
+	for _, name := range append([]string{Start}, slices.Compact(past)...) {
+		before, ok := old.Node(name)
+		if !ok {
+			continue
+		}
+		after, ok := now.Node(name)
+		if !ok {
+			return &Difference{What: "node", Name: name, Old: "there"}
+		}
+		if d := compareNode(before, after); d != nil {
+			return d
+		}
+		if a, b := joinsOf(old, name), joinsOf(now, name); a != b {
+			return &Difference{What: "joins of node", Name: name, Old: a, New: b}
+		}
+	}
+	return compareChannels(old, now)
+}
+
+func compareNode(a, b *Node) *Difference {
+	for _, c := range []struct{ what, a, b string }{
+		{"kind of node", string(a.Kind), string(b.Kind)},
+		{"version of node", fmt.Sprint(a.Version), fmt.Sprint(b.Version)},
+		{"edges of node", strings.Join(a.Edges, ", "), strings.Join(b.Edges, ", ")},
+		{"route targets of node", strings.Join(a.Targets, ", "), strings.Join(b.Targets, ", ")},
+		{"declared uses of node", strings.Join(a.Uses, ", "), strings.Join(b.Uses, ", ")},
+	} {
+		if c.a != c.b {
+			return &Difference{What: c.what, Name: a.Name, Old: c.a, New: c.b}
+		}
+	}
+	return nil
+}
+
+func joinsOf(t *Topology, node string) string {
+	var out []string
+	for _, j := range t.Joins {
+		if j.To == node || slices.Contains(j.From, node) {
+			out = append(out, j.Name())
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+func compareChannels(old, now *Topology) *Difference {
+	for _, c := range old.Channels {
+		i := now.Channel(c.Name)
+		if i < 0 {
+			return &Difference{What: "channel", Name: c.Name, Old: signature(c)}
+		}
+		if a, b := signature(c), signature(now.Channels[i]); a != b {
+			return &Difference{What: "channel", Name: c.Name, Old: a, New: b}
+		}
+	}
+	for _, c := range now.Channels {
+		if old.Channel(c.Name) < 0 && !c.Optional {
+			return &Difference{What: "channel", Name: c.Name, New: signature(c) + ", not optional"}
+		}
+	}
+	return nil
+}
+
+func signature(c Channel) string { return string(c.Merge) + " of " + c.Type }
