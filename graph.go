@@ -1,0 +1,392 @@
+package pawl
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/internal/core"
+)
+
+// Start and End are the ends of every graph: names for Edge, Path and Route, never names of nodes.
+const (
+	Start = core.Start
+	End   = core.End
+)
+
+// BuildError lists everything that is wrong with a graph. No graph was built.
+type BuildError struct {
+	Graph  string
+	Faults []string
+}
+
+func (e *BuildError) Error() string {
+	return fmt.Sprintf("graph %q was not built:\n\t%s", e.Graph, strings.Join(e.Faults, "\n\t"))
+}
+
+// Builder collects a graph over the state S. Its methods never fail and may be called in any order: Build finds all
+// faults at once. It is for one goroutine.
+type Builder[S any] struct {
+	name   string
+	nodes  []*node[S]
+	edges  []edge
+	joins  []core.Join
+	routes []route[S]
+	faults []string
+}
+
+type edge struct{ from, to string }
+
+// New begins a graph. Its name is stored with every thread, so it outlives the program.
+func New[S any](name string) *Builder[S] { return &Builder[S]{name: name} }
+
+// Node adds a function as a node. The state belongs to the call: its reads show the checkpoint and the call's own
+// writes, and nothing that is written after the function returned.
+func (b *Builder[S]) Node(name string, fn func(context.Context, *S) error, opts ...NodeOption) *Builder[S] {
+	n := newNode[S](name, core.KindNode, opts)
+	if fn != nil {
+		n.run = func(ctx context.Context, s *S, _ []byte, _ *seal) error { return fn(ctx, s) }
+	}
+	b.nodes = append(b.nodes, n)
+	return b
+}
+
+// Add adds workers and questions made by AskNode, each under its own name.
+func (b *Builder[S]) Add(nodes ...Node[S]) *Builder[S] {
+	for _, added := range nodes {
+		var n *node[S]
+		if added != nil {
+			n = added.node()
+		}
+		if n == nil {
+			b.faults = append(b.faults, "Add(nil): add a worker or an AskNode")
+			continue
+		}
+		b.nodes = append(b.nodes, n)
+	}
+	return b
+}
+
+// Edge leads from one node to another, always.
+func (b *Builder[S]) Edge(from, to string) *Builder[S] {
+	b.edges = append(b.edges, edge{from, to})
+	return b
+}
+
+// Path is an edge from each of the names to the one after it.
+func (b *Builder[S]) Path(names ...string) *Builder[S] {
+	if len(names) < 2 {
+		b.faults = append(b.faults, fmt.Sprintf("Path of %d: an edge needs two names", len(names)))
+	}
+	for i := 1; i < len(names); i++ {
+		b.Edge(names[i-1], names[i])
+	}
+	return b
+}
+
+// Join leads to a node once all of from finished since it last did, in whatever super-steps.
+func (b *Builder[S]) Join(from []string, to string) *Builder[S] {
+	from = slices.Clone(from)
+	slices.Sort(from)
+	b.joins = append(b.joins, core.Join{From: from, To: to})
+	return b
+}
+
+// Route leads from a node to what choose returns, which is among the targets; nothing returned leads nowhere. choose
+// is pure: it sees the state with the node's own writes, may not write, and runs again whenever the node does. Its
+// failure is the node's. All routes and edges of a node count together.
+func (b *Builder[S]) Route(from string, choose func(*S) []Next, targets ...string) *Builder[S] {
+	b.routes = append(b.routes, route[S]{from, choose, slices.Clone(targets)})
+	return b
+}
+
+// Build returns the graph, which later calls of the builder do not change, or a *BuildError with every fault.
+func (b *Builder[S]) Build() (*Graph[S], error) {
+	s := &survey{kinds: map[string]core.NodeKind{}, ways: map[string][]string{}, faults: slices.Clone(b.faults)}
+	l, err := layoutOf(reflect.TypeFor[S]())
+	if err != nil {
+		s.fault("%v", err)
+	}
+	s.name("graph", b.name)
+	b.surveyNodes(s)
+	for i, e := range b.edges {
+		s.edge(e, slices.Contains(b.edges[:i], e))
+	}
+	for _, j := range b.joins {
+		s.join(j)
+	}
+	for _, r := range b.routes {
+		s.route(r.from, r.choose == nil, r.targets)
+	}
+	s.reach()
+	interrupts := b.interrupts(s)
+	if len(s.faults) > 0 {
+		return nil, &BuildError{Graph: b.name, Faults: s.faults}
+	}
+	return &Graph[S]{b.assemble(l, interrupts)}, nil
+}
+
+func (b *Builder[S]) surveyNodes(s *survey) {
+	for _, n := range b.nodes {
+		s.name("node", n.name)
+		if _, twice := s.kinds[n.name]; twice {
+			s.fault("node %q is added twice", n.name)
+		} else {
+			s.kinds[n.name] = n.kind
+			s.order = append(s.order, n.name)
+		}
+		if n.run == nil {
+			s.fault("node %q has a nil function", n.name)
+		}
+		for _, f := range n.faults {
+			s.fault("node %q: %s", n.name, f)
+		}
+	}
+}
+
+// interrupts collects the questions that nodes declare. Nodes may share one.
+func (b *Builder[S]) interrupts(s *survey) map[string]core.Interrupt {
+	type origin struct {
+		node string
+		as   any
+	}
+	rules, first := map[string]core.Interrupt{}, map[string]origin{}
+	for _, n := range b.nodes {
+		for _, u := range n.uses {
+			in, ok := u.(declared)
+			if !ok {
+				continue
+			}
+			name := in.UseName()
+			if o, known := first[name]; !known {
+				rules[name], first[name] = in.rules(), origin{n.name, in.declaration()}
+			} else if o.as != in.declaration() {
+				s.fault("nodes %q and %q use two interrupts named %q whose types or rules differ; rename one", o.node, n.name, name)
+			}
+		}
+	}
+	return rules
+}
+
+func (b *Builder[S]) assemble(l *layout, interrupts map[string]core.Interrupt) *def[S] {
+	d := &def[S]{layout: l, nodes: map[string]*node[S]{}, workers: map[string]bool{}, interrupts: interrupts}
+	d.nodes[Start] = newNode[S](Start, core.KindNode, nil)
+	for _, n := range b.nodes {
+		own := *n
+		d.nodes[n.name] = &own
+		d.workers[n.name] = n.kind == core.KindWorker
+	}
+	for _, r := range b.routes {
+		d.nodes[r.from].routes = append(d.nodes[r.from].routes, r)
+	}
+	d.topology = core.Topology{Graph: b.name, Channels: l.channels(), Joins: slices.Clone(b.joins)}
+	slices.SortFunc(d.topology.Joins, func(a, b core.Join) int { return strings.Compare(a.Name(), b.Name()) })
+	for _, n := range d.nodes {
+		record := n.record()
+		for _, e := range b.edges {
+			if e.from == n.name {
+				record.Edges = append(record.Edges, e.to)
+			}
+		}
+		for _, r := range n.routes {
+			record.Targets = append(record.Targets, r.targets...)
+		}
+		slices.Sort(record.Edges)
+		slices.Sort(record.Targets)
+		record.Targets = slices.Compact(record.Targets)
+		d.topology.Nodes = append(d.topology.Nodes, record)
+	}
+	slices.SortFunc(d.topology.Nodes, func(a, b core.Node) int { return strings.Compare(a.Name, b.Name) })
+	return d
+}
+
+// Graph is a graph that was built: immutable, and safe for concurrent use.
+type Graph[S any] struct{ def *def[S] }
+
+// Name returns the graph's name.
+func (g *Graph[S]) Name() string { return g.def.topology.Graph }
+
+// Digest names the graph's version: it changes with nodes, declared versions, lines, uses and channels, never with
+// code.
+func (g *Graph[S]) Digest() string { return core.GraphDigest(&g.def.topology) }
+
+func (g *Graph[S]) erased() core.Def { return g.def }
+
+// survey looks at the names and lines of a graph and collects what is wrong with them.
+type survey struct {
+	kinds  map[string]core.NodeKind
+	order  []string            // names as they were added
+	ways   map[string][]string // where edges and routes lead
+	joins  []core.Join
+	faults []string
+}
+
+func (s *survey) fault(format string, args ...any) {
+	s.faults = append(s.faults, fmt.Sprintf(format, args...))
+}
+
+// name refuses what paths, files and drawings could not carry.
+func (s *survey) name(what, name string) {
+	switch {
+	case name == "":
+		s.fault("a %s needs a name", what)
+	case strings.HasPrefix(name, "__"):
+		s.fault(`%s %q: names that begin with "__" are reserved`, what, name)
+	case !utf8.ValidString(name):
+		s.fault("%s %q: a name is valid UTF-8", what, name)
+	case strings.ContainsAny(name, "|:"):
+		s.fault(`%s %q: "|" and ":" separate the parts of a path; leave them out of names`, what, name)
+	case strings.ContainsFunc(name, unicode.IsControl):
+		s.fault("%s %q: a name holds no control characters", what, name)
+	}
+}
+
+func (s *survey) source(line, name string) bool {
+	switch {
+	case name == End:
+		s.fault("%s: nothing leaves End", line)
+	case name != Start && s.kinds[name] == "":
+		s.fault("%s: there is no node %q", line, name)
+	default:
+		return true
+	}
+	return false
+}
+
+func (s *survey) target(line, name string) bool {
+	switch {
+	case name == Start:
+		s.fault("%s: nothing leads back to Start", line)
+	case name != End && s.kinds[name] == "":
+		s.fault("%s: there is no node %q", line, name)
+	default:
+		return true
+	}
+	return false
+}
+
+// fed refuses a line that brings no payload to a worker.
+func (s *survey) fed(line, to string) bool {
+	if s.kinds[to] == core.KindWorker {
+		s.fault("%s: worker %q needs a payload; send it one from a route, with its With or Each", line, to)
+		return false
+	}
+	return true
+}
+
+func (s *survey) edge(e edge, twice bool) {
+	line := fmt.Sprintf("edge from %s to %s", place(e.from), place(e.to))
+	if twice {
+		s.fault("%s: declared twice", line)
+		return
+	}
+	from, to := s.source(line, e.from), s.target(line, e.to)
+	if from && to && s.fed(line, e.to) {
+		s.ways[e.from] = append(s.ways[e.from], e.to)
+	}
+}
+
+func (s *survey) join(j core.Join) {
+	var from []string
+	for _, f := range j.From {
+		from = append(from, place(f))
+	}
+	line := fmt.Sprintf("join of %s into %s", strings.Join(from, " and "), place(j.To))
+	sound := true
+	if len(j.From) < 2 {
+		s.fault("join of %d into %s: a join waits for two nodes or more; use Edge for one", len(j.From), place(j.To))
+		sound = false
+	}
+	for i, f := range j.From {
+		switch {
+		case f == Start:
+			s.fault("%s: Start is always finished; leave it out", line)
+		case i > 0 && f == j.From[i-1]:
+			s.fault("%s: %s is named twice", line, place(f))
+		case s.source(line, f):
+			continue
+		}
+		sound = false
+	}
+	if !s.target(line, j.To) || !s.fed(line, j.To) || !sound {
+		return
+	}
+	// Waiting joins are kept by name, so two that only read alike would also mix.
+	if slices.ContainsFunc(s.joins, func(o core.Join) bool { return o.Name() == j.Name() }) {
+		s.fault("%s: declared twice, or named like another join (%s)", line, j.Name())
+		return
+	}
+	s.joins = append(s.joins, j)
+}
+
+func (s *survey) route(from string, isNil bool, targets []string) {
+	line := "route from " + place(from)
+	known := s.source(line, from)
+	if isNil {
+		s.fault("%s: its function is nil", line)
+	}
+	if len(targets) == 0 {
+		s.fault("%s: it declares no targets; list every node that it may choose, and End", line)
+	}
+	for i, to := range targets {
+		if slices.Contains(targets[:i], to) {
+			s.fault("%s: target %s is declared twice", line, place(to))
+		} else if s.target(line, to) && known {
+			s.ways[from] = append(s.ways[from], to)
+		}
+	}
+}
+
+// reach finds nodes that would never run: nothing that was written into a graph is left out in silence.
+func (s *survey) reach() {
+	reached := map[string]bool{Start: true}
+	for queue := []string{Start}; len(queue) > 0; {
+		next := s.ways[queue[0]]
+		queue = queue[1:]
+		for _, j := range s.joins {
+			if !slices.ContainsFunc(j.From, func(f string) bool { return !reached[f] }) {
+				next = append(slices.Clip(next), j.To)
+			}
+		}
+		for _, to := range next {
+			if !reached[to] {
+				reached[to] = true
+				queue = append(queue, to)
+			}
+		}
+	}
+	if len(s.ways[Start]) == 0 {
+		s.fault("nothing leaves Start: add an edge or a route from pawl.Start to the first node")
+		return
+	}
+	targets := map[string]bool{}
+	for _, to := range s.ways {
+		for _, name := range to {
+			targets[name] = true
+		}
+	}
+	for _, name := range s.order {
+		switch {
+		case reached[name]:
+		case s.kinds[name] == core.KindWorker && !targets[name]:
+			s.fault("worker %q is the target of no route, so nothing can send to it; declare it in a Route or leave it out", name)
+		default:
+			s.fault("node %q cannot be reached from Start, so it would never run; lead to it or leave it out", name)
+		}
+	}
+}
+
+// place shows a name to people.
+func place(name string) string {
+	switch name {
+	case Start:
+		return "Start"
+	case End:
+		return "End"
+	}
+	return fmt.Sprintf("%q", name)
+}

@@ -1,0 +1,234 @@
+package pawl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/core"
+)
+
+// The wait before a second try and its cap, where a node with Tries gives no Backoff.
+const (
+	firstWait   = 500 * time.Millisecond
+	longestWait = 128 * time.Second
+)
+
+// NodeOption says how one node is run. Options that do not fit are faults of Build.
+type NodeOption func(*nodeConfig)
+
+type nodeConfig struct {
+	policy  core.Policy
+	version int
+	uses    []Usable
+	faults  []string
+}
+
+func (c *nodeConfig) fault(format string, args ...any) {
+	c.faults = append(c.faults, fmt.Sprintf(format, args...))
+}
+
+// Tries lets a node whose function failed start again in the same super-step, n starts in all. Writes of a failed try
+// are discarded; its steps and answers stay. A wait is no failure, and an error marked with NoRetry is final.
+func Tries(n int) NodeOption {
+	return func(c *nodeConfig) {
+		if c.policy.Tries = n; n < 1 {
+			c.fault("Tries(%d): a node needs at least one try", n)
+		}
+	}
+}
+
+// Backoff sets the wait before the second try, which doubles with each further one up to longest. Without it a node
+// with Tries waits half a second first and 128 seconds at most.
+func Backoff(first, longest time.Duration) NodeOption {
+	return func(c *nodeConfig) {
+		if c.policy.Wait, c.policy.MaxWait = first, longest; first < 0 || longest < first {
+			c.fault("Backoff(%v, %v): the first wait is not negative and the longest not below it", first, longest)
+		}
+	}
+}
+
+// Timeout ends the context of each try after d, with a cause that says so. Zero is no limit.
+func Timeout(d time.Duration) NodeOption {
+	return func(c *nodeConfig) {
+		if c.policy.Timeout = d; d < 0 {
+			c.fault("Timeout(%v): a time limit is not negative; leave it out for none", d)
+		}
+	}
+}
+
+// Durable makes what the node did durable before anything goes on, whatever the run's durability.
+func Durable() NodeOption { return func(c *nodeConfig) { c.policy.Durable = true } }
+
+// Version declares a change of the node's meaning that its name and lines do not show: runs that are past the node, or
+// stand in it, do not go on under another version. The default is 1.
+func Version(n int) NodeOption {
+	return func(c *nodeConfig) {
+		if c.version = n; n < 1 {
+			c.fault("Version(%d): versions count from 1", n)
+		}
+	}
+}
+
+// Usable is what a node can declare with Uses: an Interrupt or an effect.
+type Usable interface{ UseName() string }
+
+// Uses declares what the node may ask and dispatch; anything else fails by name when it is tried.
+func Uses(u ...Usable) NodeOption {
+	return func(c *nodeConfig) {
+		for _, use := range u {
+			switch {
+			case use == nil:
+				c.fault("Uses(nil): name an interrupt or an effect")
+			case use.UseName() == "":
+				c.fault("Uses: what a node uses needs a name")
+			case c.policy.Uses[use.UseName()]:
+				c.fault("Uses names %q twice", use.UseName())
+			default:
+				c.uses = append(c.uses, use)
+				c.policy.Uses[use.UseName()] = true
+			}
+		}
+	}
+}
+
+// declared is a question as seen by the graph that declares it.
+type declared interface {
+	Usable
+	rules() core.Interrupt
+	declaration() any
+}
+
+// declaration is what two interrupts of one name must have in common to be the same question; it is comparable.
+type declaration[Q, A any] struct {
+	expires        time.Duration
+	checks, stands bool
+}
+
+func (in Interrupt[Q, A]) declaration() any {
+	return declaration[Q, A]{in.Expires, in.Check != nil, in.Default != nil}
+}
+
+// Node is a node that is ready to be added to a graph: a Worker, or what AskNode made.
+type Node[S any] interface{ node() *node[S] }
+
+type node[S any] struct {
+	nodeConfig
+	name   string
+	kind   core.NodeKind
+	run    func(ctx context.Context, s *S, arg []byte, g *seal) error // nil: the function given was nil
+	routes []route[S]
+}
+
+func newNode[S any](name string, kind core.NodeKind, opts []NodeOption) *node[S] {
+	n := &node[S]{name: name, kind: kind}
+	n.version = 1
+	n.policy = core.Policy{Tries: 1, Wait: firstWait, MaxWait: longestWait, Uses: map[string]bool{}}
+	for _, o := range opts {
+		if o == nil {
+			n.fault("a nil option")
+			continue
+		}
+		o(&n.nodeConfig)
+	}
+	return n
+}
+
+// record is the node's entry in the topology, without its lines.
+func (n *node[S]) record() core.Node {
+	return core.Node{Name: n.name, Kind: n.kind, Version: n.version, Durable: n.policy.Durable,
+		Uses: slices.Sorted(maps.Keys(n.policy.Uses))}
+}
+
+// AskNode is a node that is only a question, named after its interrupt: question makes it from the state, which it may
+// not write, and decided takes the answer. Each is called once a task, also when the answer comes days later in
+// another process: nothing runs again, because there is no node function. decided is called again after a crash before
+// its writes were saved, and by Tries.
+func AskNode[S, Q, A any](in Interrupt[Q, A], question func(*S) Q, decided func(*S, A) error, opts ...NodeOption) Node[S] {
+	n := newNode[S](in.Name, core.KindAsk, append([]NodeOption{Uses(in)}, opts...))
+	if question == nil || decided == nil {
+		return asking[S]{n}
+	}
+	n.run = func(ctx context.Context, s *S, _ []byte, g *seal) error {
+		answer, err := in.askOnce(ctx, func() (Q, error) {
+			g.enter("question")
+			defer g.leave()
+			return question(s), nil
+		})
+		if err != nil {
+			return err
+		}
+		return decided(s, answer)
+	}
+	return asking[S]{n}
+}
+
+type asking[S any] struct{ n *node[S] }
+
+func (a asking[S]) node() *node[S] { return a.n }
+
+// Worker is a node that runs once for each payload that a route sends to it, all of one super-step at once. It writes
+// to the same state as every node; its writes merge in the order of sending. A Worker is immutable and may be added to
+// many graphs.
+type Worker[S, P any] struct {
+	name string
+	fn   func(context.Context, *S, P) error
+	opts []NodeOption
+}
+
+// NewWorker returns a worker for payloads of type P, which travel as JSON.
+func NewWorker[S, P any](name string, fn func(context.Context, *S, P) error, opts ...NodeOption) *Worker[S, P] {
+	return &Worker[S, P]{name: name, fn: fn, opts: slices.Clone(opts)}
+}
+
+// With sends one payload. It is encoded at once, so what happens to p afterwards does not matter.
+func (w *Worker[S, P]) With(p P) []Next { return w.Each([]P{p}) }
+
+// Each sends every item to a task of its own, in order.
+func (w *Worker[S, P]) Each(items []P) []Next {
+	out := make([]Next, len(items))
+	for i, p := range items {
+		arg, err := json.Marshal(p)
+		if err != nil {
+			err = fmt.Errorf("payload %d for worker %q cannot be sent: %w", i, w.name, err)
+		}
+		out[i] = Next{core.Due{Node: w.name, Send: true, Arg: arg}, err}
+	}
+	return out
+}
+
+func (w *Worker[S, P]) node() *node[S] {
+	if w == nil {
+		return nil
+	}
+	n := newNode[S](w.name, core.KindWorker, w.opts)
+	if w.fn != nil {
+		n.run = func(ctx context.Context, s *S, arg []byte, _ *seal) error {
+			p, err := payload[P](arg)
+			if err != nil {
+				return fmt.Errorf("worker %q was not entered: its payload is no %T: %w", w.name, p, err)
+			}
+			return w.fn(ctx, s, p)
+		}
+	}
+	return n
+}
+
+// payload decodes strictly: an unknown field or a second value is another program's payload, not this one's.
+func payload[P any](arg []byte) (p P, err error) {
+	d := json.NewDecoder(bytes.NewReader(arg))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		return p, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return p, errors.New("more than one value")
+	}
+	return p, nil
+}
