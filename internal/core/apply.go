@@ -76,7 +76,7 @@ func base(v *Value) *Value {
 // Apply merges the results of cp's tasks, which must be in Plan's order, into the checkpoint that follows. The host
 // gives it N and ID. Timing plays no part.
 func Apply(cp *Checkpoint, t *Topology, fold Folder, results []Result) (*Checkpoint, error) {
-	next := &Checkpoint{Parent: cp.N, Step: cp.Step + 1, Source: SourceLoop, Run: cp.Run}
+	next := &Checkpoint{Parent: cp.N, Step: cp.Step + 1, Source: SourceLoop, Run: cp.Run, Graph: cp.Graph}
 	values, err := mergeAll(cp, t, fold, results)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ const (
 	SourceLoop  Source = "loop"  // a super-step ended
 	SourceEdit  Source = "edit"  // somebody changed the state from outside
 	SourceFork  Source = "fork"  // the head was moved to an older checkpoint
-	SourceRetry Source = "retry" // a new attempt starts from the state before its input
 )
 
 // Checkpoint is the state of a thread at a super-step boundary. It is immutable.
@@ -26,6 +25,7 @@ type Checkpoint struct {
 	Due     []Due               // nodes by name, then sends in order
 	Joins   map[string][]string // joins that some, not all, sources have reached
 	Visited []string            // names of nodes that have run in this run, sorted
+	Graph   int                 // which of the run's graphs it was made under
 }
 
 // Plan returns the tasks of the super-step that follows cp: nodes by name, then sends in the order of sending. It is

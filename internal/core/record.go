@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Durability says when checkpoints and task writes are on disk. Steps, questions and answers are durable when they
 // return, in every mode.
@@ -41,33 +44,38 @@ const (
 	CauseCrashing  Cause = "crashing" // parked after too many crashes
 )
 
+// RunKind says how an attempt starts.
+type RunKind string
+
+// The kinds of run. A fork starts from an older checkpoint with edits, a replay without; neither has an input.
+const (
+	RunInput  RunKind = "run"
+	RunFork   RunKind = "fork"
+	RunReplay RunKind = "replay"
+)
+
 // Run is one attempt of one run: an accepted input and all that follows.
 type Run struct {
-	N          int64 // number in the thread
-	ID         string
-	Attempt    string
-	AttemptN   int
-	Kind       string // run, retry, fork, replay, edit
-	Mode       Durability
-	Status     Status
-	Cause      Cause
-	Error      string
-	ErrorNode  string
-	Input      []Write
-	InputHash  string
-	Before     int64  // checkpoint before the input, 0 for none
-	Root       int64  // first checkpoint of the attempt
-	RootID     string // minted at acceptance, so that a run whose checkpoints were lost starts under the same ids
-	FirstID    string // id of the checkpoint that applies the input
-	Graph      string // digest of the topology that it goes on under
-	Crashes    int
-	Aside      bool  // set aside by a retry: read-only, unseen by nodes
-	Superseded int   // answers in a row that landed on a question that had changed
-	Steps      int   // super-steps done before this start of the loop
-	Of         int64 // the run that a retry, fork or replay comes from
-	Actor      string
-	Accepted   time.Time
-	Seq        int64
+	N         int64 // number in the thread
+	ID        string
+	Attempt   string
+	AttemptN  int
+	Kind      RunKind
+	Mode      Durability
+	Status    Status
+	Cause     Cause
+	Error     string
+	ErrorNode string
+	Input     []Write
+	InputHash string
+	Edits     []Write  // changes that a fork starts with
+	Before    int64    // checkpoint before the input, or that a fork starts from; 0 for none
+	Graphs    []string // digests of the topologies that it went on under, the newest last
+	Crashes   int
+	Aside     bool // set aside by a retry: read-only, unseen by nodes
+	Actor     string
+	Accepted  time.Time
+	Seq       int64
 }
 
 // Step is the journal's row of one finished step.
@@ -124,16 +132,19 @@ type Question struct {
 	Node       string
 	Name       string
 	Key        string
-	Body       []byte // as stored: redacted
-	Digest     string // of the body before redaction
-	Schema     []byte
+	Body       json.RawMessage // as stored: redacted
+	Digest     string          // of the body before redaction
+	Schema     json.RawMessage
+	Rule       bool // the answer must also pass a declared rule, which only the graph's code knows
+	Drift      int  // answers in a row that landed on earlier revisions
 	State      QuestionState
 	Due        time.Time // zero: never
 	Asked      time.Time
-	Answer     []byte
+	Answer     json.RawMessage `json:",omitempty"`
 	AnsweredBy string
 	AnsweredAt time.Time
-	Seq        int64
+	AskedSeq   int64
+	Seq        int64 // of the newest fact about it
 	Rev        int64 // revision of the row
 }
 
@@ -143,7 +154,7 @@ type Stop struct {
 	Cause     Cause
 	Error     string
 	ErrorNode string
-	Withdraw  []string // questions to withdraw
+	Withdraw  []Question // open questions that nobody waits for any more
 }
 
 // Commit is what a super-step did, handed to the host at once: everything in it becomes durable together.

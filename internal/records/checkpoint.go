@@ -1,0 +1,141 @@
+package records
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"github.com/google/uuid"
+
+	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// checkpointBody is short on purpose: it is written once a super-step, and history must stay close to what was
+// written by the nodes.
+type checkpointBody struct {
+	Parent  int64               `json:"p,omitempty"`
+	Run     int64               `json:"r"`
+	Source  core.Source         `json:"s"`
+	Graph   int                 `json:"g,omitempty"`
+	Values  map[string]int64    `json:"v,omitempty"` // channel -> number of its version
+	Due     []dueBody           `json:"d,omitempty"`
+	Joins   map[string][]string `json:"j,omitempty"`
+	Visited string              `json:"z,omitempty"` // bits over the topology's nodes, hex
+}
+
+// Stored is a checkpoint as read, its values still by number.
+type Stored struct {
+	Checkpoint *core.Checkpoint
+	Refs       map[string]int64
+	visited    string
+}
+
+// CheckpointRow writes a checkpoint. Its values must be numbered. The row's seq is set by the caller.
+func (b Box) CheckpointRow(thread int64, cp *core.Checkpoint, t *core.Topology) (storage.Row, error) {
+	id, err := uuid.Parse(cp.ID)
+	if err != nil {
+		return storage.Row{}, fmt.Errorf("checkpoint id %q: %w", cp.ID, err)
+	}
+	body := checkpointBody{
+		Parent: cp.Parent, Run: cp.Run, Source: cp.Source, Graph: cp.Graph, Joins: cp.Joins,
+		Visited: bitmap(cp.Visited, t),
+	}
+	for c, v := range cp.Values {
+		if v.Has() {
+			if body.Values == nil {
+				body.Values = map[string]int64{}
+			}
+			body.Values[t.Channels[c].Name] = Local(v.ID)
+		}
+	}
+	for _, d := range cp.Due {
+		body.Due = append(body.Due, dueBody(d))
+	}
+	packed, err := b.packJSON(Checkpoint, body)
+	return storage.Row{
+		Key: []any{Place(thread, cp.N)}, Fields: []any{id[:], int64(0), int64(cp.Step)}, Body: packed,
+	}, err
+}
+
+func orNull(doc []byte) []byte {
+	if len(doc) == 0 {
+		return []byte("null")
+	}
+	return doc
+}
+
+// ReadCheckpoint reads a row back.
+func (b Box) ReadCheckpoint(thread string, row storage.Row) (*Stored, error) {
+	n := Local(row.Key[0].(int64))
+	where := fmt.Sprintf("%d of thread %q", n, thread)
+	var body checkpointBody
+	if err := b.unpackJSON(Checkpoint, where, row.Body, &body); err != nil {
+		return nil, err
+	}
+	id, err := uuid.FromBytes(row.Fields[0].([]byte))
+	if err != nil {
+		return nil, &DamagedError{Kind: Checkpoint, Where: where, Err: err}
+	}
+	cp := &core.Checkpoint{
+		N: n, ID: id.String(), Parent: body.Parent, Step: int(row.Fields[2].(int64)), Source: body.Source,
+		Run: body.Run, Graph: body.Graph, Seq: row.Fields[1].(int64), Joins: body.Joins,
+	}
+	for _, d := range body.Due {
+		cp.Due = append(cp.Due, core.Due(d))
+	}
+	return &Stored{Checkpoint: cp, Refs: body.Values, visited: body.Visited}, nil
+}
+
+// dueBody is a string for a node, a pair of worker and payload for a send. Payloads are kept byte by byte.
+type dueBody core.Due
+
+func (d dueBody) MarshalJSON() ([]byte, error) {
+	if !d.Send {
+		return json.Marshal(d.Node)
+	}
+	return json.Marshal([]any{d.Node, json.RawMessage(orNull(d.Arg))})
+}
+
+func (d *dueBody) UnmarshalJSON(doc []byte) error {
+	if json.Unmarshal(doc, &d.Node) == nil {
+		return nil
+	}
+	var send []json.RawMessage
+	if err := json.Unmarshal(doc, &send); err != nil || len(send) != 2 {
+		return errors.New("what is due next is neither a node nor a send")
+	}
+	d.Send, d.Arg = true, send[1]
+	return json.Unmarshal(send[0], &d.Node)
+}
+
+// Under completes a read checkpoint with what only its graph's topology can say: the names of the nodes that ran.
+func (s *Stored) Under(t *core.Topology) error {
+	bits, ok := new(big.Int).SetString("0"+s.visited, 16)
+	if !ok || bits.BitLen() > len(t.Nodes) {
+		return &DamagedError{Kind: Checkpoint, Where: s.Checkpoint.ID, Err: errors.New("the list of nodes that ran does not fit its graph")}
+	}
+	s.Checkpoint.Visited = nil
+	for i, n := range t.Nodes {
+		if bits.Bit(i) == 1 {
+			s.Checkpoint.Visited = append(s.Checkpoint.Visited, n.Name)
+		}
+	}
+	return nil
+}
+
+func bitmap(visited []string, t *core.Topology) string {
+	if len(visited) == 0 {
+		return ""
+	}
+	bits := new(big.Int)
+	for i, n := range t.Nodes {
+		for _, v := range visited {
+			if v == n.Name {
+				bits.SetBit(bits, i, 1)
+			}
+		}
+	}
+	return bits.Text(16)
+}

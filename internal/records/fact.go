@@ -1,0 +1,198 @@
+package records
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// writeBody is a task's or an input's write: by the number of its version, or with its data in place.
+type writeBody struct {
+	Channel string `json:"c"`
+	Op      string `json:"o"`
+	Value   int64  `json:"v,omitempty"`
+	Data    []byte `json:"b,omitempty"`
+	Took    bool   `json:"t,omitempty"`
+}
+
+func packWrites(ws []core.Write, inline bool) []writeBody {
+	out := make([]writeBody, len(ws))
+	for i, w := range ws {
+		out[i] = writeBody{Channel: w.Channel, Op: string(w.Op), Took: w.Took}
+		if w.Value != nil && !inline {
+			out[i].Value = Local(w.Value.ID)
+		} else {
+			out[i].Data = w.Data
+		}
+	}
+	return out
+}
+
+func unpackWrites(in []writeBody) ([]core.Write, error) {
+	var out []core.Write
+	for _, w := range in {
+		if len(w.Op) != 1 {
+			return nil, fmt.Errorf("write to channel %q has the unknown form %q", w.Channel, w.Op)
+		}
+		out = append(out, core.Write{Channel: w.Channel, Op: core.Op(w.Op[0]), Data: w.Data, Took: w.Took})
+	}
+	return out, nil
+}
+
+type runBody struct {
+	core.Run
+	Input []writeBody `json:"input,omitempty"`
+	Edits []writeBody `json:"edits,omitempty"`
+}
+
+// RunRow writes a run's attempt. The row's seq is run.Seq.
+func (b Box) RunRow(thread int64, r *core.Run) (storage.Row, error) {
+	body := runBody{Run: *r, Input: packWrites(r.Input, true), Edits: packWrites(r.Edits, true)}
+	body.Run.Input, body.Run.Edits = nil, nil
+	packed, err := b.packJSON(Run, body)
+	return storage.Row{Key: []any{thread, r.N}, Fields: []any{r.ID, r.Seq}, Body: packed}, err
+}
+
+// ReadRun reads a row back.
+func (b Box) ReadRun(thread string, row storage.Row) (*core.Run, error) {
+	where := fmt.Sprintf("%d of thread %q", row.Key[1], thread)
+	var body runBody
+	if err := b.unpackJSON(Run, where, row.Body, &body); err != nil {
+		return nil, err
+	}
+	input, err := unpackWrites(body.Input)
+	if err != nil {
+		return nil, &DamagedError{Kind: Run, Where: where, Err: err}
+	}
+	edits, err := unpackWrites(body.Edits)
+	if err != nil {
+		return nil, &DamagedError{Kind: Run, Where: where, Err: err}
+	}
+	body.Run.Input, body.Run.Edits, body.Run.Seq = input, edits, row.Fields[1].(int64)
+	return &body.Run, nil
+}
+
+type dueList []dueBody
+
+type endedBody struct {
+	Node   string      `json:"n"`
+	Index  int         `json:"i"`
+	Writes []writeBody `json:"w,omitempty"`
+	Next   dueList     `json:"d,omitempty"`
+	Failed bool        `json:"f,omitempty"`
+	Error  string      `json:"e,omitempty"`
+	Cause  core.Cause  `json:"c,omitempty"`
+	Tries  int         `json:"t,omitempty"`
+	At     time.Time   `json:"at"`
+}
+
+// EndedRow writes a task that ended while its super-step went on. Values of its writes must be numbered.
+func (b Box) EndedRow(thread int64, e *core.Ended) (storage.Row, error) {
+	body := endedBody{
+		Node: e.Result.Task.Node, Index: e.Result.Task.Index, Writes: packWrites(e.Result.Writes, false),
+		Failed: e.Failed, Error: e.Error, Cause: e.Cause, Tries: e.Tries, At: e.At,
+	}
+	for _, d := range e.Result.Next {
+		body.Next = append(body.Next, dueBody(d))
+	}
+	packed, err := b.packJSON(Ended, body)
+	return storage.Row{
+		Key: []any{thread, e.Checkpoint, e.Result.Task.ID}, Fields: []any{int64(0)}, Body: packed,
+	}, err
+}
+
+// ReadEnded reads a row back, its values included.
+func (b Box) ReadEnded(tx storage.Tx, vs *Values, row storage.Row) (*core.Ended, error) {
+	where := fmt.Sprintf("%v of thread %q", row.Key[2], vs.Thread)
+	var body endedBody
+	if err := b.unpackJSON(Ended, where, row.Body, &body); err != nil {
+		return nil, err
+	}
+	e := &core.Ended{
+		Checkpoint: row.Key[1].(int64), Failed: body.Failed, Error: body.Error, Cause: body.Cause, Tries: body.Tries,
+		Seq: row.Fields[0].(int64), At: body.At,
+	}
+	e.Result.Task = core.Task{ID: row.Key[2].(string), Node: body.Node, Index: body.Index}
+	for _, d := range body.Next {
+		e.Result.Next = append(e.Result.Next, core.Due(d))
+	}
+	writes, err := unpackWrites(body.Writes)
+	if err != nil {
+		return nil, &DamagedError{Kind: Ended, Where: where, Err: err}
+	}
+	for i := range writes {
+		if n := body.Writes[i].Value; n != 0 {
+			v, err := vs.Load(tx, writes[i].Channel, n)
+			if err != nil {
+				return nil, err
+			}
+			writes[i].Value, writes[i].Data = v, v.Data
+		}
+	}
+	e.Result.Writes = writes
+	return e, nil
+}
+
+type stepBody struct {
+	Task   string          `json:"t"`
+	Node   string          `json:"n"`
+	Name   string          `json:"s"`
+	Key    string          `json:"k,omitempty"`
+	Result json.RawMessage `json:"r"`
+	At     time.Time       `json:"at"`
+}
+
+// StepRow writes a finished step.
+func (b Box) StepRow(thread int64, s *core.Step) (storage.Row, error) {
+	packed, err := b.packJSON(Step, stepBody{s.Task, s.Node, s.Name, s.Key, s.Result, s.At})
+	return storage.Row{Key: []any{thread, s.Checkpoint, s.Address}, Fields: []any{int64(0)}, Body: packed}, err
+}
+
+// ReadStep reads a row back.
+func (b Box) ReadStep(thread string, row storage.Row) (*core.Step, error) {
+	var body stepBody
+	if err := b.unpackJSON(Step, fmt.Sprintf("%v of thread %q", row.Key[2], thread), row.Body, &body); err != nil {
+		return nil, err
+	}
+	return &core.Step{
+		Address: row.Key[2].(string), Checkpoint: row.Key[1].(int64), Task: body.Task, Node: body.Node,
+		Name: body.Name, Key: body.Key, Result: body.Result, Seq: row.Fields[0].(int64), At: body.At,
+	}, nil
+}
+
+// QuestionRow writes a question.
+func (b Box) QuestionRow(q *core.Question) (storage.Row, error) {
+	packed, err := b.packJSON(Question, q)
+	due := int64(0)
+	if !q.Due.IsZero() {
+		due = q.Due.UnixMilli()
+	}
+	return storage.Row{
+		Key: []any{q.ID}, Fields: []any{q.Tenant, q.ThreadN, q.Checkpoint, string(q.State), due, q.Seq}, Body: packed,
+	}, err
+}
+
+// ReadQuestion reads a row back.
+func (b Box) ReadQuestion(row storage.Row) (*core.Question, error) {
+	var q core.Question
+	if err := b.unpackJSON(Question, fmt.Sprint(row.Key[0]), row.Body, &q); err != nil {
+		return nil, err
+	}
+	q.Rev, q.Seq = row.Rev, row.Fields[5].(int64)
+	return &q, nil
+}
+
+// GraphRow writes a topology under its digest.
+func (b Box) GraphRow(t *core.Topology) (storage.Row, error) {
+	packed, err := b.packJSON(Graph, t)
+	return storage.Row{Key: []any{core.GraphDigest(t)}, Body: packed}, err
+}
+
+// ReadGraph reads a row back.
+func (b Box) ReadGraph(row storage.Row) (*core.Topology, error) {
+	var t core.Topology
+	return &t, b.unpackJSON(Graph, fmt.Sprint(row.Key[0]), row.Body, &t)
+}
