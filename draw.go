@@ -24,15 +24,11 @@ func mermaid(t *core.Topology) string {
 		fmt.Fprintf(&lines, "\t%s %s %s\n", from, arrow, to)
 		ends = ends || to == drawnID(core.End)
 	}
-	joined := map[string]bool{}
-	for i, j := range t.Joins {
-		id := fmt.Sprintf("join_%d", i+1)
-		fmt.Fprintf(&shapes, "\t%s((\"all\"))\n", id)
+	waited := map[string]bool{}
+	for _, j := range t.Joins {
 		for _, from := range j.From {
-			joined[from] = true
-			line(drawnID(from), "==>", id)
+			waited[from] = true
 		}
-		line(id, "==>", drawnID(j.To))
 	}
 	for _, n := range t.Nodes {
 		id := drawnID(n.Name)
@@ -48,9 +44,17 @@ func mermaid(t *core.Topology) string {
 		for _, to := range n.Targets {
 			line(id, "-.->", drawnID(to))
 		}
-		if len(n.Edges)+len(n.Targets) == 0 && !joined[n.Name] {
+		if len(n.Edges)+len(n.Targets) == 0 && !waited[n.Name] {
 			line(id, "-->", drawnID(core.End))
 		}
+	}
+	for i, j := range t.Joins {
+		id := fmt.Sprintf("join_%d", i+1)
+		fmt.Fprintf(&shapes, "\t%s((\"all\"))\n", id)
+		for _, from := range j.From {
+			line(drawnID(from), "==>", id)
+		}
+		line(id, "==>", drawnID(j.To))
 	}
 	if ends {
 		fmt.Fprintf(&shapes, "\t%s([\"End\"])\n", drawnID(core.End))
