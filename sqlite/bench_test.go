@@ -1,0 +1,138 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// The hot path of a run: a sequence number, a value and a checkpoint of 300 bytes each.
+var (
+	benchKinds = []storage.Kind{
+		{Name: "value", Key: []storage.Field{{Name: "id", Type: storage.Int}}, Fields: []storage.Field{
+			{Name: "thread", Type: storage.Int}, {Name: "base", Type: storage.Int}, {Name: "channel", Type: storage.Text},
+		}},
+		{Name: "checkpoint", Key: []storage.Field{{Name: "id", Type: storage.Int}}, Fields: []storage.Field{
+			{Name: "thread", Type: storage.Int}, {Name: "parent", Type: storage.Int}, {Name: "node", Type: storage.Text},
+		}},
+	}
+	benchBody = make([]byte, 300)
+)
+
+func openBench(b *testing.B) *DB {
+	b.Helper()
+	db, err := Open(filepath.Join(b.TempDir(), "bench.db"), benchKinds...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { db.Close() })
+	return db
+}
+
+// BenchmarkRaw is the floor: the same bytes in one row of one table.
+func BenchmarkRaw(b *testing.B) {
+	db := openBench(b)
+	c, err := db.dial()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.close()
+	if err := c.once("CREATE TABLE raw(id INTEGER PRIMARY KEY, body BLOB)"); err != nil {
+		b.Fatal(err)
+	}
+	body := make([]byte, 2*len(benchBody))
+	for i := 0; b.Loop(); i++ {
+		mustDo(b, c, "BEGIN IMMEDIATE")
+		mustDo(b, c, "INSERT INTO raw VALUES(?,?)", int64(i), body)
+		mustDo(b, c, "COMMIT")
+		if i%walPages == 0 {
+			mustDo(b, c, "PRAGMA wal_checkpoint(PASSIVE)")
+		}
+	}
+	perSecond(b)
+}
+
+// BenchmarkHandWritten is the three statements as a program without a generic Tx would write them.
+func BenchmarkHandWritten(b *testing.B) {
+	db := openBench(b)
+	c, err := db.dial()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.close()
+	for i := 0; b.Loop(); i++ {
+		mustDo(b, c, "BEGIN IMMEDIATE")
+		var seq int64
+		err := c.rows("INSERT INTO lease(thread,seq) VALUES(?,?) ON CONFLICT(thread) DO UPDATE SET seq=seq+excluded.seq RETURNING seq",
+			[]any{int64(1), int64(2)}, func(row []driver.Value) error { seq = row[0].(int64); return nil })
+		if err != nil {
+			b.Fatal(err)
+		}
+		mustDo(b, c, "INSERT INTO k_value(id,thread,base,channel,body) VALUES(?,?,?,?,?)", seq, int64(1), int64(0), "messages", benchBody)
+		mustDo(b, c, "INSERT INTO k_checkpoint(id,thread,parent,node,body) VALUES(?,?,?,?,?)", seq-1, int64(1), int64(0), "agent", benchBody)
+		mustDo(b, c, "COMMIT")
+		if i%(walPages/4) == 0 {
+			mustDo(b, c, "PRAGMA wal_checkpoint(PASSIVE)")
+		}
+	}
+	perSecond(b)
+}
+
+func mustDo(b *testing.B, c *conn, sql string, args ...any) {
+	if _, err := c.do(sql, args...); err != nil {
+		b.Fatal(sql, err)
+	}
+}
+
+// perSecond reports transactions a second.
+func perSecond(b *testing.B) {
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tx/s")
+}
+
+func benchUpdate(thread int64) func(context.Context, storage.Tx) error {
+	return func(_ context.Context, tx storage.Tx) error {
+		seq, _, err := tx.Seq(thread, storage.AnyEpoch, 2)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Put("value", storage.Row{Key: []any{thread<<32 + seq}, Fields: []any{thread, int64(0), "messages"}, Body: benchBody}, storage.Absent()); err != nil {
+			return err
+		}
+		_, err = tx.Put("checkpoint", storage.Row{Key: []any{thread<<32 + seq}, Fields: []any{thread, int64(0), "agent"}, Body: benchBody}, storage.Absent())
+		return err
+	}
+}
+
+func BenchmarkUpdate(b *testing.B) {
+	for _, callers := range []int{1, 8, 64} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			db := openBench(b)
+			var id atomic.Int64
+			b.SetParallelism((callers + 1) / 2)
+			if callers == 1 {
+				fn := benchUpdate(1)
+				for b.Loop() {
+					if err := db.Update(b.Context(), fn); err != nil {
+						b.Fatal(err)
+					}
+				}
+			} else {
+				b.RunParallel(func(pb *testing.PB) {
+					fn := benchUpdate(id.Add(1))
+					for pb.Next() {
+						if err := db.Update(b.Context(), fn); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			perSecond(b)
+		})
+	}
+}

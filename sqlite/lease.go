@@ -1,0 +1,114 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"math"
+
+	"github.com/pawl-dev/pawl/storage"
+)
+
+const (
+	takeHeld = "UPDATE lease SET seq=seq+? WHERE thread=? AND epoch=? AND owner<>'' AND seq<=? RETURNING seq"
+	takeAny  = "INSERT INTO lease(seq,thread) VALUES(?,?) ON CONFLICT(thread) DO UPDATE SET seq=seq+excluded.seq WHERE seq<=? RETURNING seq"
+	lookup   = "SELECT owner,epoch,seq FROM lease WHERE thread=?"
+	own      = "INSERT INTO lease(thread,owner,epoch) VALUES(?,?,1) ON CONFLICT(thread) DO UPDATE SET owner=excluded.owner,epoch=epoch+1"
+	disown   = "UPDATE lease SET owner='' WHERE thread=?"
+	forget   = "DELETE FROM lease WHERE thread=?"
+)
+
+func (t *tx) Seq(thread, epoch int64, n int) (first int64, ok bool, err error) {
+	ok, err = guard(t, true, func() (bool, error) {
+		if n < 1 {
+			return false, fmt.Errorf("storage: thread %d: cannot take %d sequence numbers", thread, n)
+		}
+		sql, free := takeHeld, math.MaxInt64-int64(n)
+		args := append(t.args[:0], int64(n), thread, epoch, free)
+		if epoch == storage.AnyEpoch || thread == 0 {
+			sql, args = takeAny, append(args[:2], free)
+		}
+		t.args = args
+		taken := false
+		err := t.conn.rows(sql, args, func(row []driver.Value) error {
+			first, taken = row[0].(int64)-int64(n)+1, true
+			return nil
+		})
+		if err == nil && !taken && sql == takeAny {
+			err = fmt.Errorf("storage: thread %d: its sequence numbers are used up", thread)
+		}
+		t.wrote = t.wrote || taken
+		return taken, err
+	})
+	return first, ok, err
+}
+
+func (t *tx) Lease(thread int64, op storage.LeaseOp, member string) (l storage.Lease, ok bool, err error) {
+	ok, err = guard(t, op != storage.Look, func() (bool, error) {
+		l = storage.Lease{}
+		return t.lease(&l, thread, op, member)
+	})
+	return l, ok, err
+}
+
+func (t *tx) lease(l *storage.Lease, thread int64, op storage.LeaseOp, member string) (ok bool, err error) {
+	if op == storage.Forget {
+		return t.change(forget, thread)
+	}
+	if err = t.conn.rows(lookup, []any{thread}, func(row []driver.Value) error {
+		l.Owner, l.Epoch, l.Seq = row[0].(string), row[1].(int64), row[2].(int64)
+		return nil
+	}); err != nil {
+		return false, err
+	}
+	if l.Alive, err = t.isAlive(l.Owner); err != nil {
+		return false, err
+	}
+	switch op {
+	case storage.Look:
+		return l.Epoch > 0, nil
+	case storage.Take:
+		if member == "" {
+			return false, fmt.Errorf("storage: thread %d: nobody is named to take its lease", thread)
+		}
+		if l.Owner != member && l.Alive {
+			return false, nil
+		}
+		if ok, err = t.change(own, thread, member); err != nil {
+			return false, err
+		}
+		l.Owner, l.Epoch = member, l.Epoch+1
+		l.Alive, err = t.isAlive(member)
+		return ok, err
+	case storage.Drop:
+		if member == "" || l.Owner != member {
+			return false, nil
+		}
+		l.Owner, l.Alive = "", false
+		return t.change(disown, thread)
+	}
+	return false, fmt.Errorf("storage: thread %d: unknown lease operation %d", thread, op)
+}
+
+func (t *tx) change(sql string, args ...any) (bool, error) {
+	n, err := t.conn.do(sql, args...)
+	t.wrote = t.wrote || n > 0
+	return n > 0, err
+}
+
+// isAlive probes a member once a tx.
+func (t *tx) isAlive(member string) (bool, error) {
+	if member == "" {
+		return false, nil
+	}
+	if alive, known := t.alive[member]; known {
+		return alive, nil
+	}
+	alive, err := t.db.alive(member)
+	if err == nil {
+		if t.alive == nil {
+			t.alive = map[string]bool{}
+		}
+		t.alive[member] = alive
+	}
+	return alive, err
+}

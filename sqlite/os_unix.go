@@ -1,0 +1,47 @@
+//go:build darwin || freebsd || linux || netbsd || openbsd
+
+package sqlite
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+const supported = true
+
+type lockMode int
+
+const (
+	exclusive = lockMode(syscall.LOCK_EX)
+	shared    = lockMode(syscall.LOCK_SH)
+)
+
+// lock waits for a lock on an open file. It ends with the file, thus with the process.
+func lock(f *os.File, mode lockMode) error { return flock(f, int(mode)) }
+
+func unlock(f *os.File) error { return flock(f, syscall.LOCK_UN) }
+
+// tryLock says whether a shared lock could be had at once, and leaves it to the closing of the file.
+func tryLock(f *os.File) (bool, error) {
+	err := flock(f, int(shared)|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// writable says why this process may not write to a file or folder.
+func writable(path string) error {
+	const write = 2
+	return os.NewSyscallError("access", syscall.Access(path, write))
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), how)
+		if !errors.Is(err, syscall.EINTR) {
+			return os.NewSyscallError("flock "+f.Name(), err)
+		}
+	}
+}

@@ -1,0 +1,382 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// Bounds of one transaction.
+const (
+	groupJobs  = 256
+	groupBytes = 4 << 20
+)
+
+// job is one Update that waits for the writer.
+type job struct {
+	ctx   context.Context
+	fn    func(context.Context, storage.Tx) error
+	alone bool
+	taken atomic.Bool // by the writer, or by its caller who gives up
+	tx    *tx
+	err   error
+	done  chan struct{}
+}
+
+// writer runs the functions of all Updates on its own goroutine and connection.
+//
+// It folds those that wait into one transaction without savepoints. If a function fails after it wrote, the transaction
+// is rolled back and all of them run again with a savepoint each, so that it alone is undone; a function that fails
+// before it wrote has nothing to undo. If SQLite refuses a statement, it may have given up the transaction: all run
+// again, each in a transaction of its own. Running again is what the contract allows; it costs only those who fail.
+type writer struct {
+	db   *DB
+	conn *conn
+
+	mu      sync.Mutex
+	queue   []*job
+	looking bool // somebody wants to know of other processes' commits
+	closing bool
+	wake    chan struct{}
+	stopped chan struct{}
+
+	// of the goroutine
+	group   []*job // not finished
+	current *job   // its function is running
+	version int64  // data_version as last seen: it moves at commits of others only
+	bytes   int
+}
+
+func newWriter(db *DB, c *conn) *writer {
+	return &writer{db: db, conn: c, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+}
+
+// Update hands fn to the writer and waits. See [storage.DB].
+func (db *DB) Update(ctx context.Context, fn func(ctx context.Context, tx storage.Tx) error) error {
+	if err := db.enter(ctx); err != nil {
+		return err
+	}
+	defer db.running.Done()
+	j := &job{ctx: inside(ctx), fn: fn, alone: storage.IsAlone(ctx), done: make(chan struct{})}
+	w := db.writer
+	w.mu.Lock()
+	w.queue = append(w.queue, j)
+	w.mu.Unlock()
+	w.nudge()
+	select {
+	case <-j.done:
+	case <-ctx.Done():
+		if j.taken.CompareAndSwap(false, true) {
+			return notStarted(ctx.Err())
+		}
+		<-j.done
+	}
+	return j.err
+}
+
+func (w *writer) nudge() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *writer) close() {
+	w.mu.Lock()
+	w.closing = true
+	w.mu.Unlock()
+	w.nudge()
+	<-w.stopped
+}
+
+// next takes the first waiting job, unless it must be alone and is not first in its group.
+func (w *writer) next(first bool) *job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.queue) > 0 {
+		j := w.queue[0]
+		if j.alone && !first {
+			return nil
+		}
+		w.queue = w.queue[1:]
+		if j.taken.CompareAndSwap(false, true) {
+			return j
+		}
+	}
+	w.queue = nil
+	return nil
+}
+
+// loop serves until close. A function that ends this goroutine with Goexit is undone; a new goroutine runs the others
+// of its group again and goes on.
+func (w *writer) loop(again []*job) {
+	finished := false
+	defer func() {
+		switch j := w.current; {
+		case finished:
+			close(w.stopped)
+		case j != nil:
+			w.current = nil
+			j.err = j.tx.end(&storage.PanicError{Stack: debug.Stack()})
+			w.rollback()
+			var others []*job
+			for _, o := range w.group {
+				if o != j {
+					others = append(others, o)
+				}
+			}
+			w.finish(j)
+			go w.loop(others)
+		}
+	}()
+	w.each(again)
+	for {
+		worked := w.fold()
+		w.db.wal.pause(w)
+		if closing := w.attend(); worked {
+			continue
+		} else if closing {
+			break
+		}
+		<-w.wake
+		// Callers that the last commit woke are about to ask again: let them, and share one commit.
+		runtime.Gosched()
+	}
+	finished = true
+}
+
+// attend does what was asked of the writer besides Updates, and says whether it was told to end.
+func (w *writer) attend() (closing bool) {
+	w.mu.Lock()
+	look, closing := w.looking, w.closing
+	w.looking = false
+	w.mu.Unlock()
+	if look {
+		w.look()
+	}
+	return closing
+}
+
+// askLook has the writer look for commits of other processes soon.
+func (w *writer) askLook() {
+	w.mu.Lock()
+	w.looking = true
+	w.mu.Unlock()
+	w.nudge()
+}
+
+// fold runs one group and says whether there was any.
+func (w *writer) fold() bool {
+	j := w.next(true)
+	if j == nil {
+		return false
+	}
+	w.group, w.bytes = append(w.group[:0], j), 0
+	if !w.begin(w.group) {
+		return true
+	}
+	for j != nil {
+		w.run(j)
+		if j.tx.lost {
+			w.rollback()
+			w.each(w.group)
+			return true
+		}
+		if j.err != nil && j.tx.wrote {
+			w.rollback()
+			w.careful()
+			return true
+		}
+		if j.alone || len(w.group) == groupJobs || w.bytes >= groupBytes {
+			break
+		}
+		if j = w.next(false); j != nil {
+			w.group = append(w.group, j)
+		}
+	}
+	w.commit(w.group)
+	return true
+}
+
+// careful runs a group again, with a savepoint for each function.
+func (w *writer) careful() {
+	if len(w.group) == 1 {
+		w.each(w.group)
+		return
+	}
+	if !w.begin(w.group) {
+		return
+	}
+	for _, j := range w.group {
+		_, err := w.conn.do("SAVEPOINT one")
+		if err == nil {
+			w.run(j)
+			if j.err != nil && j.tx.wrote && !j.tx.lost {
+				_, err = w.conn.do("ROLLBACK TO one")
+			}
+		}
+		if err == nil && !j.tx.lost {
+			_, err = w.conn.do("RELEASE one")
+		}
+		if err != nil || j.tx.lost {
+			w.rollback()
+			w.each(w.group)
+			return
+		}
+	}
+	w.commit(w.group)
+}
+
+// each runs every job in a transaction of its own.
+func (w *writer) each(jobs []*job) {
+	for len(jobs) > 0 {
+		j := jobs[0]
+		w.group = jobs
+		jobs = jobs[1:]
+		one := []*job{j}
+		if !w.begin(one) {
+			continue
+		}
+		w.run(j)
+		if j.err != nil && (j.tx.wrote || j.tx.lost) {
+			w.rollback()
+			w.finish(j)
+			continue
+		}
+		w.commit(one)
+	}
+}
+
+// run calls a job's function and sets its tx and err.
+func (w *writer) run(j *job) {
+	j.tx = &tx{db: w.db, conn: w.conn, writable: true}
+	w.current = j
+	err := call(j.ctx, j.tx, j.fn)
+	w.current = nil
+	j.err = j.tx.end(err)
+	w.bytes += j.tx.size
+}
+
+// begin passes the turnstile and starts a transaction. If it cannot, the jobs are told and nothing was written.
+func (w *writer) begin(jobs []*job) bool {
+	err := w.db.usable()
+	if err == nil {
+		if err = w.db.turn.enter(); err == nil {
+			if _, err = w.conn.do("BEGIN IMMEDIATE"); err != nil {
+				err = errors.Join(err, w.db.turn.leave())
+			}
+		}
+		if err != nil {
+			err = notStarted(err)
+		}
+	}
+	if err != nil {
+		for _, j := range jobs {
+			j.err = err
+			w.finish(j)
+		}
+	}
+	return err == nil
+}
+
+// rollback ends the transaction without a trace. SQLite may have done so already, which is an error here and no harm;
+// a transaction that is still open is found by the next BEGIN.
+func (w *writer) rollback() {
+	_, _ = w.conn.do("ROLLBACK")
+	w.leave()
+}
+
+// leave lets the next process in. Without that, no process can write, so this one must not go on as if nothing happened.
+func (w *writer) leave() {
+	if err := w.db.turn.leave(); err != nil {
+		w.db.fail()
+	}
+}
+
+// commit makes the group durable and tells its jobs.
+//
+// A full disk is found when the frames are written, before the one that commits, so nothing is durable and the group is
+// tried again one by one: some of it may fit. After any other failure nobody knows, and the home refuses further work.
+func (w *writer) commit(jobs []*job) {
+	commit := func() error { _, err := w.conn.do("COMMIT"); return err }
+	var err error
+	if hook := w.db.opts.limits.commit; hook != nil {
+		err = hook(commit)
+	} else {
+		err = commit()
+	}
+	full := code(err) == sqlite3.SQLITE_FULL
+	switch {
+	case full:
+		if _, e := w.conn.do("ROLLBACK"); e != nil {
+			full = false
+			w.db.fail()
+		}
+	case err != nil:
+		w.db.fail()
+		_, _ = w.conn.do("ROLLBACK")
+	}
+	w.leave()
+	if full && len(jobs) > 1 {
+		w.each(jobs)
+		return
+	}
+	wrote := false
+	for _, j := range jobs {
+		wrote = wrote || j.err == nil && j.tx.wrote
+		switch {
+		case err == nil || j.err != nil:
+		case full:
+			j.err = err
+		default: // also one that only read: it may have read what is not durable
+			j.err = &storage.UnknownError{Err: fmt.Errorf("the commit failed: %w", err)}
+		}
+	}
+	if wrote && err == nil {
+		w.db.watch.bump()
+		w.db.wal.committed(w.conn)
+	}
+	for _, j := range jobs {
+		w.finish(j)
+	}
+}
+
+func (w *writer) finish(j *job) { close(j.done) }
+
+// look notices commits of other processes.
+func (w *writer) look() {
+	var version int64
+	if _, err := w.conn.ints("PRAGMA data_version", &version); err != nil {
+		w.db.log().Warn("sqlite: cannot see whether other processes committed", "home", w.db.path, "err", err)
+		return
+	}
+	if version != w.version {
+		w.version = version
+		w.db.watch.bump()
+	}
+}
+
+// fail refuses all further work.
+func (db *DB) fail() {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.broken = true
+}
+
+// usable is ErrBroken after a failed commit.
+func (db *DB) usable() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.broken {
+		return storage.ErrBroken
+	}
+	return nil
+}
