@@ -1,0 +1,468 @@
+package pawl
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/schema"
+)
+
+// StateError says what went wrong with one channel of a task's state: a write that was refused, a stored value that
+// cannot be read, a value that cannot be written. The task fails with it, and nothing that it wrote is merged.
+type StateError struct {
+	Node    string
+	Channel string
+	Reason  string // what was not done, and what to do
+	Err     error  // the cause, if there is one
+}
+
+func (e *StateError) Error() string {
+	s := fmt.Sprintf("channel %q: %s", e.Channel, e.Reason)
+	if e.Node != "" {
+		s = fmt.Sprintf("node %q: ", e.Node) + s
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *StateError) Unwrap() error { return e.Err }
+
+// layout knows the channels of one state type. It is built once and immutable.
+type layout struct {
+	of     reflect.Type
+	fields []layoutField
+}
+
+type layoutField struct {
+	rule
+	name         string
+	key          []byte // the name as JSON, with its colon
+	at           string // Type.Field, for people
+	index        []int
+	optional     bool
+	whole, delta *schema.Schema
+}
+
+// layoutOf returns the layout of a state type, or all of its faults at once (as Unwrap() []error).
+func layoutOf(t reflect.Type) (*layout, error) {
+	if t.Kind() != reflect.Struct {
+		return nil, fmt.Errorf("the state %s is not a struct of channels", t)
+	}
+	l := &layout{of: t}
+	faults := l.add(t, t.Name(), nil)
+	for i, f := range l.fields {
+		if j := slices.IndexFunc(l.fields[:i], func(g layoutField) bool { return g.name == f.name }); j >= 0 {
+			faults = append(faults, fmt.Errorf("%s and %s have the same json name %q", l.fields[j].at, f.at, f.name))
+		}
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	return l, nil
+}
+
+// add takes in the fields of t, which the state embeds at index.
+func (l *layout) add(t reflect.Type, at string, index []int) (faults []error) {
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		where := at + "." + sf.Name
+		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
+		f := layoutField{name: name, at: where, index: append(slices.Clone(index), i)}
+		f.optional = slices.Contains(strings.Split(options, ","), "omitzero")
+		c, isChannel := reflect.New(sf.Type).Interface().(channel)
+		switch {
+		case isChannel && sf.Anonymous:
+			faults = append(faults, fmt.Errorf("%s is an embedded channel; give the field a name", where))
+		case isChannel && !sf.IsExported():
+			faults = append(faults, fmt.Errorf("%s is a channel and not exported", where))
+		case isChannel && (name == "" || name == "-"):
+			faults = append(faults, fmt.Errorf("%s has no json name; add one, for instance `json:%q`", where, strings.ToLower(sf.Name)))
+		case isChannel:
+			if err := f.describe(c); err != nil {
+				faults = append(faults, err)
+			}
+			l.fields = append(l.fields, f)
+		case sf.Anonymous && sf.Type.Kind() == reflect.Struct && name != "":
+			faults = append(faults, fmt.Errorf("%s is embedded, so its channels stand beside the others; remove its json name", where))
+		case sf.Anonymous && sf.Type.Kind() == reflect.Struct:
+			faults = append(faults, l.add(sf.Type, where, f.index)...)
+		default:
+			faults = append(faults, fmt.Errorf("%s is a %s and not a channel; use for instance pawl.Last[%[2]s]", where, sf.Type))
+		}
+	}
+	return faults
+}
+
+// describe works out what the channel's values look like.
+func (f *layoutField) describe(c channel) error {
+	f.rule = c.rule()
+	f.key, _ = json.Marshal(f.name) // a string always has a JSON form
+	f.key = append(f.key, ':')
+	if t := f.rule.whole; f.merge == core.MergeAppend && t.Elem().Kind() == reflect.Uint8 {
+		return fmt.Errorf("%s is a list of bytes, which JSON writes as one string; use pawl.Last[[]byte]", f.at)
+	}
+	var err error
+	if f.whole, err = schema.Compile(f.rule.whole); err == nil && f.rule.delta != nil {
+		f.delta, err = schema.Compile(f.rule.delta)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.at, err)
+	}
+	return nil
+}
+
+// channels returns the channels in the order of the fields.
+func (l *layout) channels() []core.Channel {
+	out := make([]core.Channel, len(l.fields))
+	for i, f := range l.fields {
+		out[i] = core.Channel{
+			Name: f.name, Merge: f.merge, Type: schema.Shape(f.rule.whole), Number: f.number, Optional: f.optional,
+		}
+	}
+	return out
+}
+
+// open returns the channels of a state, which must be a pointer to the layout's type.
+func (l *layout) open(state any) ([]channel, error) {
+	v := reflect.ValueOf(state)
+	if !v.IsValid() || v.Type() != reflect.PointerTo(l.of) || v.IsNil() {
+		return nil, fmt.Errorf("the state is a %T, want a *%s that is not nil", state, l.of)
+	}
+	out := make([]channel, len(l.fields))
+	for i := range l.fields {
+		out[i] = v.Elem().FieldByIndex(l.fields[i].index).Addr().Interface().(channel)
+	}
+	return out, nil
+}
+
+// binding ties one state to the values that it shows and to the seal that guards it.
+type binding struct {
+	layout *layout
+	values []*core.Value
+	seal   *seal
+	chans  []channel
+}
+
+// bind makes a new *S show values, which stand in the order of the channels and may end early. The state must be one
+// that nobody else uses.
+func (l *layout) bind(state any, values []*core.Value, g *seal) *binding {
+	b := &binding{layout: l, values: values, seal: g}
+	b.chans, _ = l.open(state) // the callers' types agree
+	for i, c := range b.chans {
+		c.attach(b, i)
+	}
+	return b
+}
+
+// writes returns what the task wrote, in the order of the channels, or the first value that could not be read or
+// written.
+func (b *binding) writes() ([]core.Write, error) {
+	b.seal.mu.Lock()
+	defer b.seal.mu.Unlock()
+	return b.layout.collect(b.chans, b.seal.node)
+}
+
+func (l *layout) collect(chans []channel, node string) (out []core.Write, err error) {
+	at := 0
+	defer func() {
+		if err != nil {
+			out, err = nil, &StateError{Node: node, Channel: l.fields[at].name, Reason: err.Error(), Err: err}
+		}
+	}()
+	defer caught(&err)
+	for i, c := range chans {
+		at = i
+		w, wrote, err := c.write()
+		if err != nil {
+			return nil, err
+		}
+		if wrote {
+			w.Channel = l.fields[i].name
+			out = append(out, w)
+		}
+	}
+	return out, nil
+}
+
+// caught turns a panic of user code (an encoder, a fold rule) into an error.
+func caught(err *error) {
+	if v := recover(); v != nil {
+		*err = fmt.Errorf("panic: %v", v)
+	}
+}
+
+// mutated names the first channel whose decoded value was changed in place; empty: none was. It decodes and encodes
+// all that was read.
+func (b *binding) mutated() string {
+	b.seal.mu.Lock()
+	defer b.seal.mu.Unlock()
+	for i, c := range b.chans {
+		if changed, err := c.changed(); changed && err == nil {
+			return b.layout.fields[i].name
+		}
+	}
+	return ""
+}
+
+// literal returns the writes of a state that belongs to no task: what its channels were given. nil writes nothing.
+func (l *layout) literal(state any) ([]core.Write, error) {
+	if v := reflect.ValueOf(state); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, nil
+	}
+	chans, err := l.open(state)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range chans {
+		if c.bound() {
+			return nil, fmt.Errorf("this *%s belongs to a task or an outcome and is no input; make a new one with what is to be written", l.of)
+		}
+	}
+	return l.collect(chans, "")
+}
+
+// decode returns the writes of a JSON object: a key that is absent writes nothing. All faults are returned at once.
+func (l *layout) decode(doc []byte) ([]core.Write, error) {
+	members, err := schema.Members(doc)
+	if err != nil {
+		return nil, fmt.Errorf("the state %w", err)
+	}
+	b := l.bind(reflect.New(l.of).Interface(), nil, newSeal("", nil))
+	var faults []error
+	for _, m := range members {
+		i := slices.IndexFunc(l.fields, func(f layoutField) bool { return f.name == m.Name })
+		if i < 0 {
+			faults = append(faults, fmt.Errorf("there is no channel %q; there are %s", m.Name, l.names()))
+		} else if err := b.take(i, m.Value); err != nil {
+			faults = append(faults, &StateError{Channel: m.Name, Reason: err.Error(), Err: err})
+		}
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	return b.writes()
+}
+
+// take gives a channel what a body says.
+func (b *binding) take(i int, doc []byte) (err error) {
+	defer caught(&err)
+	if schema.IsNull(doc) && !b.layout.fields[i].null {
+		return errors.New("is null; leave the key out to write nothing")
+	}
+	return b.chans[i].UnmarshalJSON(doc)
+}
+
+func (l *layout) names() string {
+	out := make([]string, len(l.fields))
+	for i, f := range l.fields {
+		out[i] = fmt.Sprintf("%q", f.name)
+	}
+	return strings.Join(out, ", ")
+}
+
+// encode writes all channels that hold something as a JSON object, in the order of the channels.
+func (l *layout) encode(values []*core.Value) ([]byte, error) {
+	out := []byte{'{'}
+	for i, f := range l.fields {
+		if i >= len(values) || !values[i].Has() {
+			continue
+		}
+		doc, err := values[i].Bytes()
+		if err != nil {
+			return nil, &StateError{Channel: f.name, Reason: "the stored value cannot be read: " + err.Error(), Err: err}
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(out, f.key...), doc...)
+	}
+	return append(out, '}'), nil
+}
+
+// fold runs a fold channel's rule on the old value, nil for none, and a JSON array of inputs, in their order.
+func (l *layout) fold(channel string, old, items []byte) ([]byte, error) {
+	i := slices.IndexFunc(l.fields, func(f layoutField) bool { return f.name == channel && f.rule.fold != nil })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no fold channel %q; there are %s", channel, l.names())
+	}
+	out, err := l.fields[i].rule.fold(old, items)
+	if err != nil {
+		return nil, fmt.Errorf("channel %q: the fold failed and nothing was merged: %w", channel, err)
+	}
+	return out, nil
+}
+
+// load makes a new *S show values outside of a run. Everything is decoded now, and writes are refused.
+func (l *layout) load(state any, values []*core.Value) error {
+	if _, err := l.open(state); err != nil {
+		return err
+	}
+	g := newSeal("", nil)
+	b := l.bind(state, values, g)
+	g.enter("outcome")
+	var faults []error
+	for i, c := range b.chans {
+		if err := loaded(c); err != nil {
+			faults = append(faults, &StateError{Channel: l.fields[i].name, Reason: err.Error(), Err: err})
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func loaded(c channel) (err error) {
+	defer caught(&err)
+	return c.load()
+}
+
+// noCopy makes go vet report a copy of what holds it.
+type noCopy struct{}
+
+func (*noCopy) Lock()   {}
+func (*noCopy) Unlock() {}
+
+// cell ties a channel to the task that reads and writes it. Unbound, in a literal or a unit test, it ties it to nothing.
+type cell struct {
+	_   noCopy
+	b   *binding
+	i   int
+	err error // the first failure; it fails the task
+}
+
+func (c *cell) attach(b *binding, i int) { c.b, c.i = b, i }
+
+func (c *cell) bound() bool { return c.b != nil }
+
+func (c *cell) lock() {
+	if c.b != nil {
+		c.b.seal.mu.Lock()
+	}
+}
+
+func (c *cell) unlock() {
+	if c.b != nil {
+		c.b.seal.mu.Unlock()
+	}
+}
+
+// open takes the lock for a write. False: the write is refused, and recorded as such.
+func (c *cell) open() bool { return c.b == nil || c.b.seal.open(c.b.layout.fields[c.i].name) }
+
+// stored is the checkpoint's version; nil: there is none.
+func (c *cell) stored() *core.Value {
+	if c.b == nil || c.i >= len(c.b.values) || !c.b.values[c.i].Has() {
+		return nil
+	}
+	return c.b.values[c.i]
+}
+
+func (c *cell) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// failRead records that what is stored cannot be read.
+func (c *cell) failRead(err error) {
+	c.fail(fmt.Errorf("the stored value cannot be read: %w; it was left as it is: run a program whose types read it", err))
+}
+
+// checks returns what JSON must satisfy before it is decoded; nil, which accepts all, outside of a graph.
+func (c *cell) checks() (whole, delta *schema.Schema) {
+	if c.b == nil {
+		return nil, nil
+	}
+	f := &c.b.layout.fields[c.i]
+	return f.whole, f.delta
+}
+
+// differs says whether a decoded value no longer encodes to what is stored.
+func differs[T any](c *cell, live *T) (bool, error) {
+	stored, err := c.stored().Bytes()
+	if err != nil {
+		return false, err
+	}
+	check, _ := c.checks()
+	return schema.Differs(check, stored, live)
+}
+
+// seal guards one task's state: its lock orders the access of all goroutines to all channels, and it says when writes
+// are refused. Safe for concurrent use.
+type seal struct {
+	mu      sync.Mutex
+	node    string
+	late    func(error)
+	inside  []string // what refuses writes now, outermost first
+	closed  bool
+	refused *StateError // the first
+}
+
+// newSeal returns the seal of a node's task. late is told of writes after close; it may be nil.
+func newSeal(node string, late func(error)) *seal { return &seal{node: node, late: late} }
+
+// enter refuses writes until leave: inside "step rate", "All", "route", "question", "outcome".
+func (g *seal) enter(what string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inside = append(g.inside, what)
+}
+
+func (g *seal) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n := len(g.inside); n > 0 {
+		g.inside = g.inside[:n-1]
+	}
+}
+
+// close ends the task: later writes go to late. It returns the first write that was refused, with which the task fails.
+func (g *seal) close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	if g.refused == nil {
+		return nil
+	}
+	return g.refused
+}
+
+// open locks the state for a write. False: the write is refused, recorded, and the state is not locked.
+func (g *seal) open(channel string) bool {
+	g.mu.Lock()
+	if !g.closed && len(g.inside) == 0 {
+		return true
+	}
+	err := &StateError{Node: g.node, Channel: channel, Reason: "the write " + g.advice()}
+	closed := g.closed
+	if !closed && g.refused == nil {
+		g.refused = err
+	}
+	g.mu.Unlock()
+	if closed && g.late != nil {
+		g.late(err)
+	}
+	return false
+}
+
+func (g *seal) advice() string {
+	if g.closed {
+		return "after the node returned did not happen: a goroutine outlived the node; wait for it before you return"
+	}
+	s := "inside " + g.inside[0] + " did not happen: "
+	switch g.inside[0] {
+	case "All":
+		return s + "collect results in variables and write them after All returned"
+	case "route":
+		return s + "a route only chooses; write in the node, and let no goroutine outlive it"
+	case "question":
+		return s + "a question is made of what the state holds; write when the answer comes"
+	case "outcome":
+		return s + "what a run returned is for reading; edit the thread, or give a new state to the next run"
+	}
+	return s + "return the value and set it after the step"
+}
