@@ -55,7 +55,7 @@ func (d *def[S]) RunTask(ctx context.Context, in core.TaskInput) (out core.TaskO
 	if !ok {
 		return out, fmt.Errorf("graph %q has no node %q; its task was not run", d.topology.Graph, in.Task.Node)
 	}
-	late := func(error) {}
+	var late func(error)
 	t, hosted := TaskFrom(ctx)
 	if hosted {
 		late = t.lateWrite
@@ -106,13 +106,21 @@ func (d *def[S]) enter(ctx context.Context, t *Task, n *node[S], g *seal, in cor
 	if err != nil || waits {
 		return out, err
 	}
-	if out.Writes, err = b.writes(); err != nil {
-		return out, err
-	}
-	if out.Next, err = n.next(s, d.workers); err == nil && strict {
+	out.Next, err = n.next(s, d.workers)
+	if out.Writes, err = written(b, err); err == nil && strict {
 		err = unchanged(n.name, b)
 	}
 	return out, err
+}
+
+// written returns the writes of a task whose routes ended with err. A stored value that could not be read looked empty
+// to the routes, so it is told first.
+func written(b *binding, err error) ([]core.Write, error) {
+	writes, unreadable := b.writes()
+	if unreadable != nil {
+		return nil, unreadable
+	}
+	return writes, err
 }
 
 func unchanged(node string, b *binding) error {
@@ -134,8 +142,9 @@ func (d *def[S]) start(n *node[S], g *seal, in core.TaskInput) (out core.TaskOut
 		return out, err
 	}
 	s := new(S)
-	d.layout.bind(s, after.Values, g)
+	b := d.layout.bind(s, after.Values, g)
 	g.enter("route")
 	out.Next, err = n.next(s, d.workers)
+	_, err = written(b, err)
 	return out, err
 }

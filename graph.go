@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -10,12 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl/internal/core"
-)
-
-// Start and End are the ends of every graph: names for Edge, Path and Route, never names of nodes.
-const (
-	Start = core.Start
-	End   = core.End
 )
 
 // BuildError lists everything that is wrong with a graph. No graph was built.
@@ -108,7 +103,13 @@ func (b *Builder[S]) Route(from string, choose func(*S) []Next, targets ...strin
 func (b *Builder[S]) Build() (*Graph[S], error) {
 	s := &survey{kinds: map[string]core.NodeKind{}, ways: map[string][]string{}, faults: slices.Clone(b.faults)}
 	l, err := layoutOf(reflect.TypeFor[S]())
-	if err != nil {
+	var all interface{ Unwrap() []error }
+	switch {
+	case errors.As(err, &all):
+		for _, f := range all.Unwrap() {
+			s.fault("%v", f)
+		}
+	case err != nil:
 		s.fault("%v", err)
 	}
 	s.name("graph", b.name)
