@@ -137,7 +137,11 @@ func (s *slot[T]) UnmarshalJSON(doc []byte) error {
 }
 
 // IsZero says that nothing was ever written, for the JSON option omitzero.
-func (s *slot[T]) IsZero() bool { _, has := s.lookup(); return !has }
+func (s *slot[T]) IsZero() bool {
+	s.lock()
+	defer s.unlock()
+	return !s.has && (s.wrote || s.stored() == nil)
+}
 
 // Last is a channel that holds the value written last. One task a super-step may write it: of two, neither is merged,
 // and the run fails with a conflict that names the channel and both nodes. The zero Last is ready and holds nothing.
@@ -243,9 +247,9 @@ func (s *Sum[T]) Add(n T) {
 		return
 	}
 	defer s.unlock()
-	delta, ok := plus(s.delta, n)
+	delta, ok := schema.Plus(s.delta, n)
 	if ok {
-		_, ok = plus(s.base(), delta)
+		_, ok = schema.Plus(s.base(), delta)
 	}
 	if !ok {
 		s.fail(fmt.Errorf("adding %v to %v overflows; it was not added", n, s.base()+s.delta))
@@ -257,11 +261,10 @@ func (s *Sum[T]) Add(n T) {
 func (s *Sum[T]) base() T {
 	if v := s.stored(); v != nil && !s.loaded {
 		s.loaded = true
-		total, err := schema.ParseNumber[T](v.Data)
-		if err != nil {
+		var err error
+		if s.total, err = schema.ParseNumber[T](v.Data); err != nil {
 			s.failRead(err)
 		}
-		s.total = total
 	}
 	return s.total
 }
@@ -271,10 +274,10 @@ func (s *Sum[T]) load() error { s.base(); return s.err }
 func (s *Sum[T]) changed() (bool, error) { return false, s.err }
 
 func (s *Sum[T]) write() (core.Write, bool, error) {
-	if s.err != nil || s.delta == 0 {
-		return core.Write{}, false, s.err
+	if s.delta-s.delta != 0 {
+		s.fail(fmt.Errorf("%v is not a number that JSON holds; it was not added", s.delta))
 	}
-	return core.Write{Op: core.OpAdd, Data: schema.FormatNumber(s.delta)}, true, nil
+	return core.Write{Op: core.OpAdd, Data: schema.FormatNumber(s.delta)}, s.delta != 0, s.err
 }
 
 func (s *Sum[T]) rule() rule {
@@ -289,8 +292,9 @@ func (s *Sum[T]) rule() rule {
 
 // MarshalJSON writes the total.
 func (s *Sum[T]) MarshalJSON() ([]byte, error) {
-	total := s.Get()
-	return schema.FormatNumber(total), s.err
+	s.lock()
+	defer s.unlock()
+	return schema.FormatNumber(s.base() + s.delta), s.err
 }
 
 // UnmarshalJSON adds a number. Null adds nothing.
@@ -310,15 +314,6 @@ func (s *Sum[T]) IsZero() bool {
 	s.lock()
 	defer s.unlock()
 	return s.stored() == nil && s.delta == 0
-}
-
-// plus adds and says whether the sum is right.
-func plus[T Number](a, b T) (T, bool) {
-	sum := a + b
-	if schema.IsFloat[T]() {
-		return sum, sum-sum == 0 // neither infinite nor NaN
-	}
-	return sum, b == 0 || (sum > a) == (b > 0)
 }
 
 // Folder is a rule by which a Fold combines what it holds with one input. It is pure, it runs inside the merge, and its
@@ -367,19 +362,15 @@ func (f *Fold[T, R]) get() (T, bool) {
 		return f.val, f.has
 	}
 	f.loaded = true
-	var old []byte
-	if v := f.stored(); v != nil {
-		var err error
-		if old, err = v.Bytes(); err != nil {
-			f.failRead(err)
-		}
-	}
 	check, _ := f.checks()
-	val, err := foldOver[T, R](check, old, f.items())
-	if err != nil {
-		f.failRead(err)
+	old, err := f.stored().Bytes()
+	if err == nil {
+		f.val, err = foldOver[T, R](check, old, f.items())
 	}
-	f.val, f.has = val, err == nil && (old != nil || f.inputs != nil)
+	if err != nil {
+		f.fail(fmt.Errorf("what is stored cannot be read and folded: %w; it was left as it is", err))
+	}
+	f.has = err == nil && (old != nil || f.inputs != nil)
 	return f.val, f.has
 }
 
@@ -429,20 +420,26 @@ func (f *Fold[T, R]) UnmarshalJSON(doc []byte) error {
 }
 
 // IsZero says that nothing was ever added, for the JSON option omitzero.
-func (f *Fold[T, R]) IsZero() bool { _, has := f.Lookup(); return !has }
+func (f *Fold[T, R]) IsZero() bool {
+	f.lock()
+	defer f.unlock()
+	return f.stored() == nil && f.inputs == nil
+}
 
 // foldOver folds a JSON array of inputs into old, nil for none.
 func foldOver[T any, R Folder[T]](check *schema.Schema, old, items []byte) (val T, err error) {
-	defer caught(&err)
-	if old != nil {
-		if val, err = schema.Decode[T](check, old); err != nil {
-			return val, err
+	err = guarded(func() error {
+		if old != nil {
+			if val, err = schema.Decode[T](check, old); err != nil {
+				return err
+			}
 		}
-	}
-	inputs, err := schema.Decode[[]T](nil, items)
-	var r R
-	for _, in := range inputs {
-		val = r.Fold(val, in)
-	}
+		var r R
+		inputs, err := schema.Decode[[]T](nil, items)
+		for _, in := range inputs {
+			val = r.Fold(val, in)
+		}
+		return err
+	})
 	return val, err
 }

@@ -151,11 +151,12 @@ func (a *Append[T]) rule() rule {
 
 // MarshalJSON writes the list.
 func (a *Append[T]) MarshalJSON() ([]byte, error) {
-	head, tail := a.lists()
-	if a.err != nil {
-		return nil, a.err
+	a.lock()
+	defer a.unlock()
+	if head := a.head(); a.err == nil {
+		return schema.EncodeList(head, a.added)
 	}
-	return schema.EncodeList(head, tail)
+	return nil, a.err
 }
 
 // UnmarshalJSON adds the items of a list. Null adds none.
@@ -274,7 +275,7 @@ func (m *Map[K, V]) put(key string, e entry[V]) {
 // All iterates over the entries as they are when the loop begins, sorted by key.
 func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
-		now := m.current()
+		now, _ := m.current()
 		for _, k := range slices.Sorted(maps.Keys(now)) {
 			if !yield(K(k), now[k]) {
 				return
@@ -300,12 +301,12 @@ func (m *Map[K, V]) Len() int {
 }
 
 // current returns the entries; the caller does not change them.
-func (m *Map[K, V]) current() map[string]V {
+func (m *Map[K, V]) current() (map[string]V, error) {
 	m.lock()
 	defer m.unlock()
 	base := m.read()
 	if len(m.own) == 0 {
-		return base
+		return base, m.err
 	}
 	now := make(map[string]V, len(base)+len(m.own))
 	maps.Copy(now, base)
@@ -316,7 +317,7 @@ func (m *Map[K, V]) current() map[string]V {
 			now[k] = e.val
 		}
 	}
-	return now
+	return now, m.err
 }
 
 // read returns what is stored.
@@ -396,9 +397,9 @@ func (m *Map[K, V]) rule() rule {
 
 // MarshalJSON writes an object, sorted by key.
 func (m *Map[K, V]) MarshalJSON() ([]byte, error) {
-	now := m.current()
-	if m.err != nil {
-		return nil, m.err
+	now, err := m.current()
+	if err != nil {
+		return nil, err
 	}
 	return json.Marshal(now)
 }

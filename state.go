@@ -37,6 +37,7 @@ func (e *StateError) Unwrap() error { return e.Err }
 type layout struct {
 	of     reflect.Type
 	fields []layoutField
+	names  []string
 }
 
 type layoutField struct {
@@ -56,10 +57,11 @@ func layoutOf(t reflect.Type) (*layout, error) {
 	}
 	l := &layout{of: t}
 	faults := l.add(t, t.Name(), nil)
-	for i, f := range l.fields {
-		if j := slices.IndexFunc(l.fields[:i], func(g layoutField) bool { return g.name == f.name }); j >= 0 {
+	for _, f := range l.fields {
+		if j := slices.Index(l.names, f.name); j >= 0 {
 			faults = append(faults, fmt.Errorf("%s and %s have the same json name %q", l.fields[j].at, f.at, f.name))
 		}
+		l.names = append(l.names, f.name)
 	}
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
@@ -93,7 +95,7 @@ func (l *layout) add(t reflect.Type, at string, index []int) (faults []error) {
 		case sf.Anonymous && sf.Type.Kind() == reflect.Struct:
 			faults = append(faults, l.add(sf.Type, where, f.index)...)
 		default:
-			faults = append(faults, fmt.Errorf("%s is a %s and not a channel; use for instance pawl.Last[%[2]s]", where, sf.Type))
+			faults = append(faults, fmt.Errorf("%s is a %s, and every field of a state is a channel, such as pawl.Last", where, sf.Type))
 		}
 	}
 	return faults
@@ -104,26 +106,24 @@ func (f *layoutField) describe(c channel) error {
 	f.rule = c.rule()
 	f.key, _ = json.Marshal(f.name) // a string always has a JSON form
 	f.key = append(f.key, ':')
-	if t := f.rule.whole; f.merge == core.MergeAppend && t.Elem().Kind() == reflect.Uint8 {
-		return fmt.Errorf("%s is a list of bytes, which JSON writes as one string; use pawl.Last[[]byte]", f.at)
+	if t := f.rule.whole; f.merge == core.MergeAppend && t.Elem().Kind() == reflect.Uint8 || t.Kind() == reflect.Uint8 && f.fold != nil {
+		return fmt.Errorf("%s would be a list of bytes, which JSON writes as one string; use pawl.Last[[]byte] or a wider integer", f.at)
 	}
 	var err error
 	if f.whole, err = schema.Compile(f.rule.whole); err == nil && f.rule.delta != nil {
 		f.delta, err = schema.Compile(f.rule.delta)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.at, err)
+		err = fmt.Errorf("%s: %w", f.at, err)
 	}
-	return nil
+	return err
 }
 
 // channels returns the channels in the order of the fields.
 func (l *layout) channels() []core.Channel {
 	out := make([]core.Channel, len(l.fields))
 	for i, f := range l.fields {
-		out[i] = core.Channel{
-			Name: f.name, Merge: f.merge, Type: schema.Shape(f.rule.whole), Number: f.number, Optional: f.optional,
-		}
+		out[i] = core.Channel{Name: f.name, Merge: f.merge, Type: schema.Shape(f.rule.whole), Number: f.number, Optional: f.optional}
 	}
 	return out
 }
@@ -160,8 +160,7 @@ func (l *layout) bind(state any, values []*core.Value, g *seal) *binding {
 	return b
 }
 
-// writes returns what the task wrote, in the order of the channels, or the first value that could not be read or
-// written.
+// writes returns what the task wrote, in the order of the channels, or the first failure to read or to write.
 func (b *binding) writes() ([]core.Write, error) {
 	b.seal.mu.Lock()
 	defer b.seal.mu.Unlock()
@@ -169,18 +168,11 @@ func (b *binding) writes() ([]core.Write, error) {
 }
 
 func (l *layout) collect(chans []channel, node string) (out []core.Write, err error) {
-	at := 0
-	defer func() {
-		if err != nil {
-			out, err = nil, &StateError{Node: node, Channel: l.fields[at].name, Reason: err.Error(), Err: err}
-		}
-	}()
-	defer caught(&err)
 	for i, c := range chans {
-		at = i
-		w, wrote, err := c.write()
-		if err != nil {
-			return nil, err
+		var w core.Write
+		var wrote bool
+		if err := guarded(func() (err error) { w, wrote, err = c.write(); return err }); err != nil {
+			return nil, l.fault(node, i, err)
 		}
 		if wrote {
 			w.Channel = l.fields[i].name
@@ -190,15 +182,21 @@ func (l *layout) collect(chans []channel, node string) (out []core.Write, err er
 	return out, nil
 }
 
-// caught turns a panic of user code (an encoder, a fold rule) into an error.
-func caught(err *error) {
-	if v := recover(); v != nil {
-		*err = fmt.Errorf("panic: %v", v)
-	}
+func (l *layout) fault(node string, i int, err error) error {
+	return &StateError{Node: node, Channel: l.fields[i].name, Reason: err.Error(), Err: err}
 }
 
-// mutated names the first channel whose decoded value was changed in place; empty: none was. It decodes and encodes
-// all that was read.
+// guarded makes a panic of user code (an encoder, a fold rule) an error.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return f()
+}
+
+// mutated names the first channel whose decoded value was changed in place, or none. It encodes all that was read.
 func (b *binding) mutated() string {
 	b.seal.mu.Lock()
 	defer b.seal.mu.Unlock()
@@ -236,11 +234,11 @@ func (l *layout) decode(doc []byte) ([]core.Write, error) {
 	b := l.bind(reflect.New(l.of).Interface(), nil, newSeal("", nil))
 	var faults []error
 	for _, m := range members {
-		i := slices.IndexFunc(l.fields, func(f layoutField) bool { return f.name == m.Name })
+		i := slices.Index(l.names, m.Name)
 		if i < 0 {
-			faults = append(faults, fmt.Errorf("there is no channel %q; there are %s", m.Name, l.names()))
-		} else if err := b.take(i, m.Value); err != nil {
-			faults = append(faults, &StateError{Channel: m.Name, Reason: err.Error(), Err: err})
+			faults = append(faults, fmt.Errorf("there is no channel %q; there are %q", m.Name, l.names))
+		} else if err := guarded(func() error { return b.take(i, m.Value) }); err != nil {
+			faults = append(faults, l.fault("", i, err))
 		}
 	}
 	if len(faults) > 0 {
@@ -250,20 +248,11 @@ func (l *layout) decode(doc []byte) ([]core.Write, error) {
 }
 
 // take gives a channel what a body says.
-func (b *binding) take(i int, doc []byte) (err error) {
-	defer caught(&err)
+func (b *binding) take(i int, doc []byte) error {
 	if schema.IsNull(doc) && !b.layout.fields[i].null {
 		return errors.New("is null; leave the key out to write nothing")
 	}
 	return b.chans[i].UnmarshalJSON(doc)
-}
-
-func (l *layout) names() string {
-	out := make([]string, len(l.fields))
-	for i, f := range l.fields {
-		out[i] = fmt.Sprintf("%q", f.name)
-	}
-	return strings.Join(out, ", ")
 }
 
 // encode writes all channels that hold something as a JSON object, in the order of the channels.
@@ -275,7 +264,7 @@ func (l *layout) encode(values []*core.Value) ([]byte, error) {
 		}
 		doc, err := values[i].Bytes()
 		if err != nil {
-			return nil, &StateError{Channel: f.name, Reason: "the stored value cannot be read: " + err.Error(), Err: err}
+			return nil, l.fault("", i, fmt.Errorf("the stored value cannot be read: %w", err))
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
@@ -287,9 +276,9 @@ func (l *layout) encode(values []*core.Value) ([]byte, error) {
 
 // fold runs a fold channel's rule on the old value, nil for none, and a JSON array of inputs, in their order.
 func (l *layout) fold(channel string, old, items []byte) ([]byte, error) {
-	i := slices.IndexFunc(l.fields, func(f layoutField) bool { return f.name == channel && f.rule.fold != nil })
-	if i < 0 {
-		return nil, fmt.Errorf("there is no fold channel %q; there are %s", channel, l.names())
+	i := slices.Index(l.names, channel)
+	if i < 0 || l.fields[i].rule.fold == nil {
+		return nil, fmt.Errorf("there is no fold channel %q; nothing was merged", channel)
 	}
 	out, err := l.fields[i].rule.fold(old, items)
 	if err != nil {
@@ -303,21 +292,15 @@ func (l *layout) load(state any, values []*core.Value) error {
 	if _, err := l.open(state); err != nil {
 		return err
 	}
-	g := newSeal("", nil)
-	b := l.bind(state, values, g)
-	g.enter("outcome")
+	b := l.bind(state, values, newSeal("", nil))
+	b.seal.enter("outcome")
 	var faults []error
 	for i, c := range b.chans {
-		if err := loaded(c); err != nil {
-			faults = append(faults, &StateError{Channel: l.fields[i].name, Reason: err.Error(), Err: err})
+		if err := guarded(c.load); err != nil {
+			faults = append(faults, l.fault("", i, err))
 		}
 	}
 	return errors.Join(faults...)
-}
-
-func loaded(c channel) (err error) {
-	defer caught(&err)
-	return c.load()
 }
 
 // noCopy makes go vet report a copy of what holds it.
@@ -335,8 +318,7 @@ type cell struct {
 }
 
 func (c *cell) attach(b *binding, i int) { c.b, c.i = b, i }
-
-func (c *cell) bound() bool { return c.b != nil }
+func (c *cell) bound() bool              { return c.b != nil }
 
 func (c *cell) lock() {
 	if c.b != nil {

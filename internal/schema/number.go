@@ -27,19 +27,35 @@ func FormatNumber[T Number](n T) []byte {
 	return strconv.AppendInt(nil, int64(n), 10)
 }
 
-// ParseNumber reads a number. What T cannot hold is an error.
-func ParseNumber[T Number](doc []byte) (T, error) {
+// ParseNumber reads a number. What T cannot hold is an error, beside the zero T.
+func ParseNumber[T Number](doc []byte) (n T, err error) {
 	switch {
 	case IsFloat[T]():
-		n, err := strconv.ParseFloat(string(doc), 64)
-		return T(n), err
+		var f float64
+		f, err = strconv.ParseFloat(string(doc), 64)
+		n = T(f)
 	case IsUnsigned[T]():
-		n, err := strconv.ParseUint(string(doc), 10, 64)
-		return T(n), err
+		var u uint64
+		u, err = strconv.ParseUint(string(doc), 10, 64)
+		n = T(u)
+	default:
+		var i int64
+		i, err = strconv.ParseInt(string(doc), 10, 64)
+		if n = T(i); int64(n) != i {
+			err = strconv.ErrRange
+		}
 	}
-	n, err := strconv.ParseInt(string(doc), 10, 64)
-	if err == nil && int64(T(n)) != n {
-		err = fmt.Errorf("%d does not fit", n)
+	if err != nil {
+		return 0, fmt.Errorf("%.40s is not a number that %T holds", doc, n)
 	}
-	return T(n), err
+	return n, nil
+}
+
+// Plus adds and says whether the sum is right: no overflow, and a float that is finite.
+func Plus[T Number](a, b T) (T, bool) {
+	sum := a + b
+	if IsFloat[T]() {
+		return sum, sum-sum == 0
+	}
+	return sum, b == 0 || (sum > a) == (b > 0)
 }

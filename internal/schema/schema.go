@@ -32,6 +32,9 @@ func Of(t reflect.Type) ([]byte, error) {
 	return []byte(out[:len(out)-1] + `,"$defs":{` + strings.Join(defs, ",") + "}}"), nil
 }
 
+// For is Of for a type that the caller knows.
+func For[T any]() ([]byte, error) { return Of(reflect.TypeFor[T]()) }
+
 // desc is one schema on its way to text.
 type desc struct {
 	types []string // none, without a ref: anything
