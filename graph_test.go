@@ -23,22 +23,22 @@ type ledger struct {
 type (
 	ship    struct{ Order string }
 	verdict struct{ OK bool }
-	item    struct {
+	parcel  struct {
 		N int `json:"n"`
 	}
 )
 
-func nop(context.Context, *ledger) error           { return nil }
-func nopWork(context.Context, *ledger, item) error { return nil }
-func nowhere(*ledger) []Next                       { return nil }
-func askShip(*ledger) ship                         { return ship{} }
-func decideShip(s *ledger, v verdict) error        { return nil }
+func nop(context.Context, *ledger) error             { return nil }
+func nopWork(context.Context, *ledger, parcel) error { return nil }
+func nowhere(*ledger) []Next                         { return nil }
+func askShip(*ledger) ship                           { return ship{} }
+func decideShip(s *ledger, v verdict) error          { return nil }
 func sound() *Builder[ledger] {
 	return New[ledger]("g").Node("a", nop).Node("b", nop).Path(Start, "a", "b")
 }
-func with(opts ...NodeOption) *Builder[ledger]        { return sound().Node("c", nop, opts...).Edge("b", "c") }
-func question(name string) Interrupt[ship, verdict]   { return Interrupt[ship, verdict]{Name: name} }
-func lookup(opts ...NodeOption) *Worker[ledger, item] { return NewWorker("lookup", nopWork, opts...) }
+func with(opts ...NodeOption) *Builder[ledger]          { return sound().Node("c", nop, opts...).Edge("b", "c") }
+func question(name string) Interrupt[ship, verdict]     { return Interrupt[ship, verdict]{Name: name} }
+func lookup(opts ...NodeOption) *Worker[ledger, parcel] { return NewWorker("lookup", nopWork, opts...) }
 
 func mustBuild[S any](t *testing.T, b *Builder[S]) *Graph[S] {
 	t.Helper()
@@ -51,7 +51,7 @@ func mustBuild[S any](t *testing.T, b *Builder[S]) *Graph[S] {
 
 func TestBuildFaults(t *testing.T) {
 	t.Parallel()
-	var noWorker *Worker[ledger, item]
+	var noWorker *Worker[ledger, parcel]
 	var noUse Usable
 	for _, c := range []struct {
 		name  string
@@ -80,7 +80,7 @@ func TestBuildFaults(t *testing.T) {
 		{"worker and node of one name", sound().Node("lookup", nop).Edge("a", "lookup").Add(lookup()),
 			[]string{`node "lookup" is added twice`}},
 		{"nil function", sound().Node("c", nil).Edge("b", "c"), []string{`node "c" has a nil function`}},
-		{"worker with a nil function", sound().Add(NewWorker[ledger, item]("lookup", nil)).Route("a", nowhere, "lookup"),
+		{"worker with a nil function", sound().Add(NewWorker[ledger, parcel]("lookup", nil)).Route("a", nowhere, "lookup"),
 			[]string{`node "lookup" has a nil function`}},
 		{"question without a question function", sound().Add(AskNode(question("ok"), nil, decideShip)).Edge("b", "ok"),
 			[]string{`node "ok" has a nil function`}},

@@ -65,11 +65,11 @@ func TestRouteChooses(t *testing.T) {
 		{"End and a node", func(*ledger) []Next { return To(End, "a") }, []string{"a"}},
 		{"nothing", func(*ledger) []Next { return nil }, nil},
 		{"no name", func(*ledger) []Next { return To() }, nil},
-		{"one payload", func(*ledger) []Next { return w.With(item{7}) }, []string{`lookup {"n":7}`}},
-		{"payloads in their order", func(*ledger) []Next { return w.Each([]item{{2}, {1}, {2}}) },
+		{"one payload", func(*ledger) []Next { return w.With(parcel{7}) }, []string{`lookup {"n":7}`}},
+		{"payloads in their order", func(*ledger) []Next { return w.Each([]parcel{{2}, {1}, {2}}) },
 			[]string{`lookup {"n":2}`, `lookup {"n":1}`, `lookup {"n":2}`}},
 		{"no payload", func(*ledger) []Next { return w.Each(nil) }, nil},
-		{"both", func(*ledger) []Next { return append(w.With(item{1}), To("a")...) }, []string{`lookup {"n":1}`, "a"}},
+		{"both", func(*ledger) []Next { return append(w.With(parcel{1}), To("a")...) }, []string{`lookup {"n":1}`, "a"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -151,7 +151,7 @@ func TestRouteFailuresBelongToTheTask(t *testing.T) {
 			`node "from": its route chose "", which it does not declare (a, lookup); nothing was merged; add it to the targets in Route`},
 		{"worker without a payload", func(*ledger) []Next { return To("lookup") },
 			`node "from": its route chose worker "lookup" without a payload; send one with the worker's With or Each`},
-		{"payload for a plain node", func(*ledger) []Next { return stranger.With(item{1}) },
+		{"payload for a plain node", func(*ledger) []Next { return stranger.With(parcel{1}) },
 			`node "from": its route sent a payload to "a", which is no worker of this graph; choose it with To`},
 		{"payload that is no JSON", func(*ledger) []Next { return unencodable.Each([]float64{1, math.NaN()}) },
 			`node "from": its route failed: payload 1 for worker "lookup" cannot be sent: json: unsupported value: NaN`},
@@ -191,7 +191,7 @@ func TestATargetIsDeclaredByItsOwnRoute(t *testing.T) {
 func TestPanicsAreErrorsOfTheTask(t *testing.T) {
 	t.Parallel()
 	boom := func() { panic("boom") }
-	var null *item
+	var null *parcel
 	for _, c := range []struct {
 		name   string
 		fn     func(context.Context, *ledger) error
@@ -432,13 +432,13 @@ func TestStartRouteFailures(t *testing.T) {
 
 func TestWorkerPayload(t *testing.T) {
 	t.Parallel()
-	var got item
-	w := NewWorker("lookup", func(_ context.Context, s *ledger, p item) error {
+	var got parcel
+	w := NewWorker("lookup", func(_ context.Context, s *ledger, p parcel) error {
 		got = p
 		s.Total.Add(int64(p.N))
 		return nil
 	})
-	g := mustBuild(t, New[ledger]("g").Add(w).Route(Start, func(*ledger) []Next { return w.With(item{7}) }, "lookup"))
+	g := mustBuild(t, New[ledger]("g").Add(w).Route(Start, func(*ledger) []Next { return w.With(parcel{7}) }, "lookup"))
 	start, err := runNode(g, Start, nil, "")
 	if err != nil || len(start.Next) != 1 {
 		t.Fatalf("start: %+v, %v", start, err)
@@ -462,7 +462,7 @@ func TestWorkerPayloadIsEncodedAtOnce(t *testing.T) {
 
 func TestWorkerPayloadIsDecodedStrictly(t *testing.T) {
 	t.Parallel()
-	g := mustBuild(t, New[ledger]("g").Add(NewWorker("lookup", func(context.Context, *ledger, item) error {
+	g := mustBuild(t, New[ledger]("g").Add(NewWorker("lookup", func(context.Context, *ledger, parcel) error {
 		t.Error("the worker was entered")
 		return nil
 	})).Route(Start, nowhere, "lookup"))
@@ -476,7 +476,7 @@ func TestWorkerPayloadIsDecodedStrictly(t *testing.T) {
 		"no object":        {`[1]`, "cannot unmarshal array"},
 	} {
 		_, err := runNode(g, "lookup", nil, c.arg)
-		prefix := `worker "lookup" was not entered: its payload is no pawl.item: `
+		prefix := `worker "lookup" was not entered: its payload is no pawl.parcel: `
 		if err == nil || !strings.HasPrefix(err.Error(), prefix) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v; want %s... %s", name, err, prefix, c.want)
 		}
