@@ -24,7 +24,7 @@ func (t *tx) Seq(thread, epoch int64, n int) (first int64, ok bool, err error) {
 		}
 		sql, free := takeHeld, math.MaxInt64-int64(n)
 		args := append(t.args[:0], int64(n), thread, epoch, free)
-		if epoch == storage.AnyEpoch || thread == 0 {
+		if epoch == storage.AnyEpoch {
 			sql, args = takeAny, append(args[:2], free)
 		}
 		t.args = args

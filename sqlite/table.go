@@ -64,11 +64,12 @@ func newTable(k storage.Kind) *table {
 }
 
 // walkSQL follows base through the rowid. CROSS JOIN forces the chain to be the outer loop: left to itself the planner
-// may scan the table once for every link. UNION, not UNION ALL, ends a chain that is damaged into a circle.
+// may scan the table once for every link. UNION, not UNION ALL, ends a chain that is damaged into a circle. No field
+// name starts with an underscore.
 func (t *table) walkSQL(key string) string {
-	return "WITH RECURSIVE chain(id) AS (SELECT ? UNION SELECT r.base FROM chain CROSS JOIN " + t.name +
-		" r WHERE r." + key + "=chain.id AND r.base<>0) SELECT " + t.cols + " FROM chain CROSS JOIN " + t.name +
-		" r WHERE r." + key + "=chain.id"
+	return "WITH RECURSIVE chain(_at) AS (SELECT ? UNION SELECT r.base FROM chain CROSS JOIN " + t.name +
+		" r WHERE r." + key + "=chain._at AND r.base<>0) SELECT " + t.cols + " FROM chain CROSS JOIN " + t.name +
+		" r WHERE r." + key + "=chain._at"
 }
 
 func (t *table) rowid() bool { return len(t.Key) == 1 && t.Key[0].Type == storage.Int }
