@@ -19,6 +19,8 @@ const (
 	// applicationID says "Pawl" in the file's header.
 	applicationID = 0x5061776c
 	busyTimeout   = "PRAGMA busy_timeout=10000"
+	// smallestPage is that of any SQLite file.
+	smallestPage = 512
 	// checkedSize is the largest file that is checked whole when it is opened; [DB.Check] checks any.
 	checkedSize = 16 << 20
 )
@@ -183,6 +185,9 @@ func (db *DB) probe() error {
 	st, err := os.Stat(db.path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && st.Size() == 0 {
 		return nil
+	}
+	if err == nil && st.Size() < smallestPage { // SQLite would take it for an empty one
+		return db.refuse(foreign(db.path), "%d bytes", st.Size())
 	}
 	c, err := dial(db.path, "ro", "busy_timeout=10000")
 	if err != nil {
