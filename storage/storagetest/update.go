@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/pawl-dev/pawl/storage"
@@ -148,10 +149,11 @@ func endedBefore(t *testing.T, h home) {
 
 func endedWaiting(t *testing.T, h home) {
 	started, release := make(chan struct{}), make(chan struct{})
+	start := sync.OnceFunc(func() { close(started) }) // it may run more than once
 	first, second := make(chan error, 1), make(chan error, 1)
 	go func() {
 		first <- h.Update(context.Background(), func(_ context.Context, tx storage.Tx) error {
-			close(started)
+			start()
 			<-release
 			return putAll(tx, "item", plain(1))
 		})

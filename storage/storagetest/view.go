@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -164,12 +165,14 @@ func changed(t *testing.T, h home) {
 }
 
 func closeBusy(t *testing.T, h home) {
-	started, updated, closed := make(chan struct{}), make(chan error, 1), make(chan struct{})
+	started, closing, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	updated, start := make(chan error, 1), sync.OnceFunc(func() { close(started) }) // it may run more than once
 	var finished, early atomic.Bool
 	go func() {
 		updated <- h.Update(context.Background(), func(_ context.Context, tx storage.Tx) error {
-			close(started)
-			for i := range int64(300) {
+			start()
+			<-closing
+			for i := range int64(2000) { // gives a Close that does not wait the time to return
 				if err := putAll(tx, "item", plain(i)); err != nil {
 					return err
 				}
@@ -180,6 +183,7 @@ func closeBusy(t *testing.T, h home) {
 	}()
 	await(t, started, "an Update to start")
 	go func() {
+		close(closing)
 		if err := h.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
