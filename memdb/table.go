@@ -2,6 +2,7 @@ package memdb
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pawl-dev/pawl/storage"
 )
@@ -67,7 +68,7 @@ func (c columns) tree() tree[record] {
 	return tree[record]{order: &order[record]{
 		first: c.fields[0].Type,
 		at:    func(r *record, i int) any { return r.cols[c.pos[i]] },
-		bound: func(r *record) *record { return &record{cols: r.cols} },
+		bound: func(r *record) *record { return &record{cols: slices.Clone(r.cols)} },
 	}}
 }
 
@@ -176,7 +177,17 @@ func (t *table) fit(f storage.Field, v any) (any, error) {
 
 // record makes a stored record of a row that fits the kind.
 func (t *table) record(row storage.Row) *record {
-	r := &record{cols: make([]any, 0, len(row.Key)+len(row.Fields))}
+	var r *record
+	if n := len(row.Key) + len(row.Fields); n <= 4 {
+		one := &struct { // one allocation
+			record
+			vals [4]any
+		}{}
+		r = &one.record
+		r.cols = one.vals[:0:n]
+	} else {
+		r = &record{cols: make([]any, 0, n)}
+	}
 	for i, v := range row.Key {
 		r.cols = append(r.cols, own(v, t.kind.Key[i].Type))
 	}

@@ -35,7 +35,7 @@ type item[R any] struct {
 type order[R any] struct {
 	first storage.Type            // of the first column; an Int is decided by head alone
 	at    func(row *R, i int) any // the i-th column of the order
-	bound func(row *R) *R         // a row with the same columns and nothing else, kept in branches
+	bound func(row *R) *R         // a row with the same columns that keeps nothing else alive, for branches
 }
 
 // probe is a place in the order: just before the rows that start with vals, or just past them.
@@ -86,6 +86,9 @@ func (o *order[R]) before(it item[R], p probe) bool {
 // search returns the first item that is not before p.
 func (o *order[R]) search(items []item[R], p probe) int {
 	lo, hi := 0, len(items)
+	if hi > 0 && o.before(items[hi-1], p) {
+		return hi // appending is the common case
+	}
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
 		if o.before(items[mid], p) {
