@@ -143,3 +143,35 @@ func BenchmarkUpdate(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkView reads one row, and a chain of 100, each in a View of its own.
+func BenchmarkView(b *testing.B) {
+	db := openBench(b)
+	err := db.Update(b.Context(), func(_ context.Context, tx storage.Tx) error {
+		for i := range int64(10_000) {
+			base := i
+			if i%100 == 0 {
+				base = 0
+			}
+			if _, err := tx.Put("value", storage.Row{Key: []any{i + 1}, Fields: []any{int64(1), base, "messages"}, Body: benchBody}, storage.Absent()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, read := range map[string]func(storage.Tx) error{
+		"get":  func(tx storage.Tx) error { _, _, err := tx.Get("value", int64(5000)); return err },
+		"walk": func(tx storage.Tx) error { _, err := tx.Walk("value", 5000); return err },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := db.View(b.Context(), func(_ context.Context, tx storage.Tx) error { return read(tx) }); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -28,6 +28,7 @@ type checkpointer struct {
 	begun   int // written, when the last checkpoint began
 	size    int // pages in the WAL, as far as is known
 	running bool
+	due     bool // the writer is to finish what was begun
 	done    sync.WaitGroup
 	conn    *conn // of the goroutine
 }
@@ -50,7 +51,7 @@ func (k *checkpointer) committed(c *conn) {
 	defer k.mu.Unlock()
 	k.written += pages
 	k.size += pages
-	if k.written-k.begun >= k.soft && !k.running && k.size < walFinish*k.soft {
+	if k.written-k.begun >= k.soft && !k.running && !k.due {
 		k.running, k.begun = true, k.written
 		k.done.Go(k.background)
 	}
@@ -64,32 +65,27 @@ func (k *checkpointer) background() {
 	if err == nil {
 		err = k.run(k.conn, "PASSIVE")
 	}
-	if err != nil {
-		k.db.log().Warn("sqlite: a checkpoint failed, the next one tries again", "home", k.db.path, "err", err)
-	}
+	k.report(err)
 	k.mu.Lock()
-	k.running = false
-	k.mu.Unlock()
+	defer k.mu.Unlock()
+	k.running, k.due = false, k.size >= walFinish*k.soft
 }
 
-// pause lets the writer finish a checkpoint between two groups.
+// pause lets the writer finish between two groups what a background checkpoint could not.
 func (k *checkpointer) pause(w *writer) {
 	k.mu.Lock()
-	due := k.size >= walFinish*k.soft && k.written-k.begun >= k.soft && !k.running
-	restart := k.size >= walRestart*k.soft
-	if due {
-		k.begun = k.written
-	}
+	due, restart := k.due, k.size >= walRestart*k.soft
+	k.due = false
 	k.mu.Unlock()
-	if !due {
-		return
+	switch {
+	case restart && due:
+		k.report(w.restart())
+	case due:
+		k.report(k.run(w.conn, "PASSIVE"))
 	}
-	var err error
-	if restart {
-		err = w.restart()
-	} else {
-		err = k.run(w.conn, "PASSIVE")
-	}
+}
+
+func (k *checkpointer) report(err error) {
 	if err != nil {
 		k.db.log().Warn("sqlite: a checkpoint failed, the next one tries again", "home", k.db.path, "err", err)
 	}

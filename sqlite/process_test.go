@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,18 +19,6 @@ import (
 
 	"github.com/pawl-dev/pawl/storage"
 )
-
-// note is the kind of these tests.
-var note = storage.Kind{
-	Name:    "note",
-	Key:     []storage.Field{{Name: "id", Type: storage.Int}},
-	Fields:  []storage.Field{{Name: "base", Type: storage.Int}, {Name: "label", Type: storage.Text}},
-	Indexes: []storage.Index{{Name: "by_label", Fields: []string{"label"}}},
-}
-
-func noteRow(id int64, label string) storage.Row {
-	return storage.Row{Key: []any{id}, Fields: []any{int64(0), label}}
-}
 
 // TestMain lets the test binary be the other process: a role and a path make it one.
 func TestMain(m *testing.M) {
@@ -97,19 +84,6 @@ func take(db *DB, thread int64, member string) error {
 		}
 		return err
 	})
-}
-
-// add writes a note under the next number of thread 1.
-func add(db *DB, label string) (n int64, err error) {
-	err = db.Update(context.Background(), func(_ context.Context, tx storage.Tx) error {
-		seq, _, err := tx.Seq(1, storage.AnyEpoch, 1)
-		if err == nil {
-			_, err = tx.Put("note", noteRow(seq, label), storage.Absent())
-		}
-		n = seq
-		return err
-	})
-	return n, err
 }
 
 // process is a running second process.
@@ -258,18 +232,6 @@ func TestKilledWhileWriting(t *testing.T) {
 	}
 }
 
-func all(t *testing.T, db *DB) (rows []storage.Row) {
-	t.Helper()
-	err := db.View(t.Context(), func(_ context.Context, tx storage.Tx) (err error) {
-		rows, err = tx.List("note", storage.Query{})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rows
-}
-
 func TestAMemberLivesAsLongAsItsProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "home.db")
@@ -370,12 +332,5 @@ func copyFile(t *testing.T, to string) {
 	}
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// eventually lets other goroutines run until cond holds.
-func eventually(cond func() bool) {
-	for !cond() {
-		runtime.Gosched()
 	}
 }

@@ -4,12 +4,25 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 
 	"github.com/pawl-dev/pawl/storage"
 	"github.com/pawl-dev/pawl/storage/storagetest"
 )
+
+// note is the kind of these tests.
+var note = storage.Kind{
+	Name:    "note",
+	Key:     []storage.Field{{Name: "id", Type: storage.Int}},
+	Fields:  []storage.Field{{Name: "base", Type: storage.Int}, {Name: "label", Type: storage.Text}},
+	Indexes: []storage.Index{{Name: "by_label", Fields: []string{"label"}}},
+}
+
+func noteRow(id int64, label string) storage.Row {
+	return storage.Row{Key: []any{id}, Fields: []any{int64(0), label}}
+}
 
 func TestContract(t *testing.T) {
 	t.Parallel()
@@ -92,4 +105,36 @@ func (r *reopened) View(ctx context.Context, fn func(context.Context, storage.Tx
 		err = r.DB.View(ctx, fn)
 	}
 	return err
+}
+
+// add writes a note under the next number of thread 1.
+func add(db *DB, label string) (n int64, err error) {
+	err = db.Update(context.Background(), func(_ context.Context, tx storage.Tx) error {
+		seq, _, err := tx.Seq(1, storage.AnyEpoch, 1)
+		if err == nil {
+			_, err = tx.Put("note", noteRow(seq, label), storage.Absent())
+		}
+		n = seq
+		return err
+	})
+	return n, err
+}
+
+func all(t *testing.T, db *DB) (rows []storage.Row) {
+	t.Helper()
+	err := db.View(t.Context(), func(_ context.Context, tx storage.Tx) (err error) {
+		rows, err = tx.List("note", storage.Query{})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// eventually lets other goroutines run until cond holds.
+func eventually(cond func() bool) {
+	for !cond() {
+		runtime.Gosched()
+	}
 }

@@ -22,7 +22,8 @@ const (
 
 // job is one Update that waits for the writer.
 type job struct {
-	ctx   context.Context
+	until context.Context // the caller's: it counts until fn starts
+	ctx   context.Context // for fn
 	fn    func(context.Context, storage.Tx) error
 	alone bool
 	taken atomic.Bool // by the writer, or by its caller who gives up
@@ -65,7 +66,7 @@ func (db *DB) Update(ctx context.Context, fn func(ctx context.Context, tx storag
 		return err
 	}
 	defer db.running.Done()
-	j := &job{ctx: inside(ctx), fn: fn, alone: storage.IsAlone(ctx), done: make(chan struct{})}
+	j := &job{until: ctx, ctx: inside(ctx), fn: fn, alone: storage.IsAlone(ctx), done: make(chan struct{})}
 	w := db.writer
 	w.mu.Lock()
 	w.queue = append(w.queue, j)
@@ -107,9 +108,15 @@ func (w *writer) next(first bool) *job {
 			return nil
 		}
 		w.queue = w.queue[1:]
-		if j.taken.CompareAndSwap(false, true) {
-			return j
+		if !j.taken.CompareAndSwap(false, true) {
+			continue
 		}
+		if err := j.until.Err(); err != nil {
+			j.err = notStarted(err)
+			w.finish(j)
+			continue
+		}
+		return j
 	}
 	w.queue = nil
 	return nil
@@ -303,7 +310,7 @@ func (w *writer) leave() {
 
 // commit makes the group durable and tells its jobs.
 //
-// A full disk is found when the frames are written, before the one that commits, so nothing is durable and the group is
+// A full disk is found while the frames are written, the last of which commits, so nothing is durable and the group is
 // tried again one by one: some of it may fit. After any other failure nobody knows, and the home refuses further work.
 func (w *writer) commit(jobs []*job) {
 	commit := func() error { _, err := w.conn.do("COMMIT"); return err }
@@ -314,15 +321,11 @@ func (w *writer) commit(jobs []*job) {
 		err = commit()
 	}
 	full := code(err) == sqlite3.SQLITE_FULL
-	switch {
-	case full:
-		if _, e := w.conn.do("ROLLBACK"); e != nil {
-			full = false
-			w.db.fail()
-		}
-	case err != nil:
+	if err != nil && !full {
 		w.db.fail()
-		_, _ = w.conn.do("ROLLBACK")
+	}
+	if err != nil {
+		_, _ = w.conn.do("ROLLBACK") // SQLite has, if it could
 	}
 	w.leave()
 	if full && len(jobs) > 1 {
