@@ -19,7 +19,7 @@ import (
 // The items are shared: do not change in place what they point to. An Append must not be copied.
 type Append[T any] struct {
 	cell
-	base     *view[T] // what is stored, once it was read
+	base     *window[T] // what is stored, once it was read
 	added    []T
 	replaced bool // added is the whole list
 }
@@ -93,9 +93,9 @@ func (a *Append[T]) head() []T {
 		return nil
 	}
 	if a.base == nil {
-		a.base = &view[T]{}
+		a.base = &window[T]{}
 		if v := a.stored(); v != nil {
-			if base, err := a.view(v); err != nil {
+			if base, err := a.window(v); err != nil {
 				a.failRead(err)
 			} else {
 				a.base = base
@@ -105,22 +105,22 @@ func (a *Append[T]) head() []T {
 	return a.base.items
 }
 
-func (a *Append[T]) view(v *core.Value) (*view[T], error) {
+func (a *Append[T]) window(v *core.Value) (*window[T], error) {
 	whole, delta := a.checks()
 	live, err := v.Live(func(data []byte) (any, error) {
 		if data == nil {
-			return newView([]T{}), nil
+			return newWindow([]T{}), nil
 		}
 		items, err := schema.Decode[[]T](whole, data)
-		return newView(items), err
+		return newWindow(items), err
 	}, func(base any, data []byte) (any, error) {
 		items, err := schema.Decode[[]T](delta, data)
-		return base.(*view[T]).grow(items), err
+		return base.(*window[T]).grow(items), err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return live.(*view[T]), nil
+	return live.(*window[T]), nil
 }
 
 func (a *Append[T]) load() error { a.head(); return a.err }
@@ -176,9 +176,9 @@ func (a *Append[T]) IsZero() bool {
 	return a.stored() == nil && !a.replaced && len(a.added) == 0
 }
 
-// view is a window on an array that later versions of a list share. It never changes; only the longest window on an
+// window is a part of an array that later versions of a list share. It never changes; only the longest one on an
 // array may grow it, every other one grows a copy. Safe for concurrent use.
-type view[T any] struct {
+type window[T any] struct {
 	items []T
 	tip   *tip
 }
@@ -189,17 +189,17 @@ type tip struct {
 	n  int
 }
 
-func newView[T any](items []T) *view[T] { return &view[T]{items, &tip{n: len(items)}} }
+func newWindow[T any](items []T) *window[T] { return &window[T]{items, &tip{n: len(items)}} }
 
-func (v *view[T]) grow(more []T) *view[T] {
+func (v *window[T]) grow(more []T) *window[T] {
 	v.tip.mu.Lock()
 	defer v.tip.mu.Unlock()
 	if v.tip.n != len(v.items) {
-		return newView(append(slices.Clip(v.items), more...))
+		return newWindow(append(slices.Clip(v.items), more...))
 	}
 	items := append(v.items, more...)
 	v.tip.n = len(items)
-	return &view[T]{items, v.tip}
+	return &window[T]{items, v.tip}
 }
 
 // Map is a channel that holds values by name. Every task may write it; two tasks of one super-step that touch one key

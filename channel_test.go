@@ -64,8 +64,8 @@ func deskLayout(t testing.TB) *layout {
 	return l
 }
 
-// tasks runs functions as the tasks of one super-step on one snapshot and merges what they wrote.
-func tasks[S any](t testing.TB, l *layout, values []*core.Value, fns ...func(*S)) ([]*core.Value, error) {
+// mergeTasks runs functions as the tasks of one super-step on one snapshot and merges what they wrote.
+func mergeTasks[S any](t testing.TB, l *layout, values []*core.Value, fns ...func(*S)) ([]*core.Value, error) {
 	t.Helper()
 	top := &core.Topology{Graph: "test", Channels: l.channels()}
 	var results []core.Result
@@ -91,17 +91,17 @@ func tasks[S any](t testing.TB, l *layout, values []*core.Value, fns ...func(*S)
 	return cp.Values, nil
 }
 
-func mustTasks[S any](t testing.TB, l *layout, values []*core.Value, fns ...func(*S)) []*core.Value {
+func mustMerge[S any](t testing.TB, l *layout, values []*core.Value, fns ...func(*S)) []*core.Value {
 	t.Helper()
-	next, err := tasks(t, l, values, fns...)
+	next, err := mergeTasks(t, l, values, fns...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return next
 }
 
-// cold returns values as another process reads them: without what is decoded.
-func cold(values []*core.Value) []*core.Value {
+// coldValues returns values as another process reads them: without what is decoded.
+func coldValues(values []*core.Value) []*core.Value {
 	out := make([]*core.Value, len(values))
 	var chill func(v *core.Value) *core.Value
 	chill = func(v *core.Value) *core.Value {
@@ -120,7 +120,7 @@ func cold(values []*core.Value) []*core.Value {
 	return out
 }
 
-func list[T any](a *Append[T]) []T {
+func listOf[T any](a *Append[T]) []T {
 	var out []T
 	for i, v := range a.All() {
 		if i != len(out) {
@@ -166,7 +166,7 @@ func TestUnboundChannelsHoldWhatIsSet(t *testing.T) {
 	if got := s.Order.Get().ID; got != "17" {
 		t.Errorf("order %q", got)
 	}
-	if got := list(&s.Notes); !slices.Equal(got, []string{"a", "b", "c"}) || s.Notes.At(2) != "c" || s.Notes.Len() != 3 {
+	if got := listOf(&s.Notes); !slices.Equal(got, []string{"a", "b", "c"}) || s.Notes.At(2) != "c" || s.Notes.Len() != 3 {
 		t.Errorf("notes %q", got)
 	}
 	if s.Spent.Get() != 7 || s.Load.Get() != 0.5 {
@@ -188,7 +188,7 @@ func TestUnboundChannelsHoldWhatIsSet(t *testing.T) {
 		t.Errorf("hint %q", v)
 	}
 	s.Notes.Replace("z")
-	if got := list(&s.Notes); !slices.Equal(got, []string{"z"}) {
+	if got := listOf(&s.Notes); !slices.Equal(got, []string{"z"}) {
 		t.Errorf("replaced notes %q", got)
 	}
 }
@@ -196,7 +196,7 @@ func TestUnboundChannelsHoldWhatIsSet(t *testing.T) {
 func TestABoundStateReadsTheCheckpointAndItsOwnWrites(t *testing.T) {
 	t.Parallel()
 	l := deskLayout(t)
-	values := mustTasks(t, l, nil, func(s *desk) {
+	values := mustMerge(t, l, nil, func(s *desk) {
 		s.Order.Set(purchase{ID: "1", Cents: 100})
 		s.Notes.Add("first")
 		s.Spent.Add(10)
@@ -240,15 +240,15 @@ func TestABoundStateReadsTheCheckpointAndItsOwnWrites(t *testing.T) {
 			t.Error("own writes are not seen")
 		}
 	}
-	mustTasks(t, l, values, change)
-	mustTasks(t, l, cold(values), change)
-	mustTasks(t, l, values, check) // what another task wrote is not seen
+	mustMerge(t, l, values, change)
+	mustMerge(t, l, coldValues(values), change)
+	mustMerge(t, l, values, check) // what another task wrote is not seen
 }
 
 func TestWritesInChannelOrder(t *testing.T) {
 	t.Parallel()
 	l := deskLayout(t)
-	values := mustTasks(t, l, nil, func(s *desk) {
+	values := mustMerge(t, l, nil, func(s *desk) {
 		s.Files.Set("old", purchase{})
 		s.Pass.Put("key")
 		s.Spent.Add(1)
@@ -305,7 +305,7 @@ func TestWritesInChannelOrder(t *testing.T) {
 func TestMergesOfOneSuperStep(t *testing.T) {
 	t.Parallel()
 	l := deskLayout(t)
-	start := mustTasks(t, l, nil, func(s *desk) { s.Pass.Put("key"); s.Notes.Add("0"); s.Files.Set("a", purchase{}) })
+	start := mustMerge(t, l, nil, func(s *desk) { s.Pass.Put("key"); s.Notes.Add("0"); s.Files.Set("a", purchase{}) })
 	tests := map[string]struct {
 		a, b     func(*desk)
 		conflict string
@@ -329,7 +329,7 @@ func TestMergesOfOneSuperStep(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			next, err := tasks(t, l, cold(start), tt.a, tt.b)
+			next, err := mergeTasks(t, l, coldValues(start), tt.a, tt.b)
 			var conflict *ConflictError
 			if errors.As(err, &conflict) {
 				if conflict.Channel != tt.conflict || !slices.Equal(conflict.Nodes, []string{"n00", "n01"}) {
@@ -350,7 +350,7 @@ func TestMergesOfOneSuperStep(t *testing.T) {
 func TestOnceIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	l := deskLayout(t)
-	values := mustTasks(t, l, nil, func(s *desk) { s.Pass.Put("key") })
+	values := mustMerge(t, l, nil, func(s *desk) { s.Pass.Put("key") })
 	takes := func(want bool) func(*desk) {
 		return func(s *desk) {
 			if v, ok := s.Pass.Take(); ok != want || ok && v != "key" {
@@ -358,24 +358,24 @@ func TestOnceIsTakenOnce(t *testing.T) {
 			}
 		}
 	}
-	values = mustTasks(t, l, values, func(s *desk) { s.Name.Set("a turn that does not take it leaves it") })
+	values = mustMerge(t, l, values, func(s *desk) { s.Name.Set("a turn that does not take it leaves it") })
 	s := &desk{}
 	l.bind(s, values, newSeal("fails", nil))
 	takes(true)(s) // its writes are discarded, so it is back
-	values = mustTasks(t, l, values, takes(true))
-	mustTasks(t, l, values, takes(false))
+	values = mustMerge(t, l, values, takes(true))
+	mustMerge(t, l, values, takes(false))
 }
 
 func TestAnEphemeralLivesForOneSuperStep(t *testing.T) {
 	t.Parallel()
 	l := deskLayout(t)
-	values := mustTasks(t, l, nil, func(s *desk) { s.Hint.Set("warm") })
-	values = mustTasks(t, l, values, func(s *desk) {
+	values := mustMerge(t, l, nil, func(s *desk) { s.Hint.Set("warm") })
+	values = mustMerge(t, l, values, func(s *desk) {
 		if s.Hint.Get() != "warm" {
 			t.Error("the next super-step does not see it")
 		}
 	})
-	mustTasks(t, l, values, func(s *desk) {
+	mustMerge(t, l, values, func(s *desk) {
 		if v, ok := s.Hint.Lookup(); ok {
 			t.Errorf("%q is still there", v)
 		}
@@ -466,13 +466,13 @@ func TestAbsentNullAndZero(t *testing.T) {
 				t.Errorf("as a literal %v, %v; want %v", literal, err, writes)
 			}
 			// And bound, after the merge.
-			values := mustTasks(t, l, nil, func(s *slate) {
+			values := mustMerge(t, l, nil, func(s *slate) {
 				if err := json.Unmarshal([]byte(tt.body), s); err != nil {
 					t.Error(err)
 				}
 			})
 			s = &slate{}
-			if err := l.load(s, cold(values)); err != nil {
+			if err := l.load(s, coldValues(values)); err != nil {
 				t.Fatal(err)
 			}
 			if doc, err := json.Marshal(s); err != nil || string(doc) != tt.shown {
@@ -535,7 +535,7 @@ func TestSumsThatOverflow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	full := mustTasks(t, l, nil, func(s *sums) {
+	full := mustMerge(t, l, nil, func(s *sums) {
 		s.I.Add(math.MaxInt)
 		s.S.Add(math.MinInt64)
 		s.U.Add(math.MaxUint64)
@@ -557,7 +557,7 @@ func TestSumsThatOverflow(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := tasks(t, l, tt.values, tt.do)
+			_, err := mergeTasks(t, l, tt.values, tt.do)
 			var failed *StateError
 			if tt.channel == "" {
 				if err != nil {
@@ -568,14 +568,14 @@ func TestSumsThatOverflow(t *testing.T) {
 			}
 		})
 	}
-	if _, err := tasks(t, l, full, func(s *sums) {}, func(s *sums) { s.U.Add(0) }); err != nil {
+	if _, err := mergeTasks(t, l, full, func(s *sums) {}, func(s *sums) { s.U.Add(0) }); err != nil {
 		t.Error(err)
 	}
 	if _, err := l.literal(&sums{F: Total(math.Inf(1))}); err == nil || !strings.Contains(err.Error(), `"f"`) {
 		t.Errorf("an infinite literal: %v", err)
 	}
 	add := func(s *sums) { s.S.Add(math.MaxInt64) }
-	if _, err := tasks(t, l, nil, add, add); err == nil || !strings.Contains(err.Error(), "overflows") {
+	if _, err := mergeTasks(t, l, nil, add, add); err == nil || !strings.Contains(err.Error(), "overflows") {
 		t.Errorf("two tasks together: %v", err)
 	}
 }
@@ -584,7 +584,7 @@ func TestAtOutsideOfTheList(t *testing.T) {
 	t.Parallel()
 	l := deskLayout(t)
 	for _, i := range []int{-1, 2, 100} {
-		_, err := tasks(t, l, nil, func(s *desk) {
+		_, err := mergeTasks(t, l, nil, func(s *desk) {
 			s.Notes.Add("a", "b")
 			if got := s.Notes.At(i); got != "" {
 				t.Errorf("item %d is %q", i, got)
@@ -599,8 +599,8 @@ func TestAtOutsideOfTheList(t *testing.T) {
 func TestLoopsSeeTheListAsItWas(t *testing.T) {
 	t.Parallel()
 	l := deskLayout(t)
-	values := mustTasks(t, l, nil, func(s *desk) { s.Notes.Add("a", "b"); s.Files.Set("a", purchase{}) })
-	values = mustTasks(t, l, values, func(s *desk) {
+	values := mustMerge(t, l, nil, func(s *desk) { s.Notes.Add("a", "b"); s.Files.Set("a", purchase{}) })
+	values = mustMerge(t, l, values, func(s *desk) {
 		for _, n := range s.Notes.All() {
 			s.Notes.Add(n + n)
 		}
@@ -621,7 +621,7 @@ func TestFoldInputsAreKeptAsTheyWereAdded(t *testing.T) {
 	t.Parallel()
 	l := deskLayout(t)
 	in := map[string]int{"a": 1}
-	values := mustTasks(t, l, nil, func(s *desk) {
+	values := mustMerge(t, l, nil, func(s *desk) {
 		s.Seen.Add(in)
 		s.Seen.Add(map[string]int{"a": 10})
 		if s.Seen.Get()["a"] != 11 || in["a"] != 1 {
@@ -629,7 +629,7 @@ func TestFoldInputsAreKeptAsTheyWereAdded(t *testing.T) {
 		}
 		in["a"] = 99
 	})
-	values = mustTasks(t, l, values, func(s *desk) {
+	values = mustMerge(t, l, values, func(s *desk) {
 		s.Seen.Get()["a"] = 1000 // decoded for this task alone
 		s.Seen.Add(map[string]int{"b": 1})
 	})
@@ -658,7 +658,7 @@ func TestListsShareTheirArray(t *testing.T) {
 		if err := l.load(s, p.values); err != nil {
 			t.Fatal(err)
 		}
-		if got := list(&s.Items); !slices.Equal(got, p.want) {
+		if got := listOf(&s.Items); !slices.Equal(got, p.want) {
 			t.Fatalf("items %v, want %v", got, p.want)
 		}
 	}
@@ -700,14 +700,14 @@ func TestListsShareTheirArray(t *testing.T) {
 						break
 					}
 				}
-				history = append(history, point{mustTasks(t, l, from.values, fns...), want})
+				history = append(history, point{mustMerge(t, l, from.values, fns...), want})
 				verify(t, history[r.Intn(len(history))])
 			}
 			var wg sync.WaitGroup
 			for i, p := range history {
 				wg.Go(func() { verify(t, p) })
 				if i%10 == 0 {
-					wg.Go(func() { verify(t, point{cold(p.values), p.want}) })
+					wg.Go(func() { verify(t, point{coldValues(p.values), p.want}) })
 				}
 			}
 			wg.Wait()
@@ -715,9 +715,9 @@ func TestListsShareTheirArray(t *testing.T) {
 	}
 }
 
-func TestOnlyTheLongestViewGrowsItsArray(t *testing.T) {
+func TestOnlyTheLongestWindowGrowsItsArray(t *testing.T) {
 	t.Parallel()
-	base := newView(make([]int, 0, 100)).grow([]int{1, 2})
+	base := newWindow(make([]int, 0, 100)).grow([]int{1, 2})
 	a, b := base.grow([]int{3}), base.grow([]int{4})
 	if &a.items[0] != &base.items[0] {
 		t.Error("the first to grow copied")
@@ -729,14 +729,14 @@ func TestOnlyTheLongestViewGrowsItsArray(t *testing.T) {
 		t.Errorf("grown to %v", c.items)
 	}
 	if !slices.Equal(a.items, []int{1, 2, 3}) || !slices.Equal(b.items, []int{1, 2, 4}) || !slices.Equal(base.items, []int{1, 2}) {
-		t.Errorf("views changed: %v %v %v", base.items, a.items, b.items)
+		t.Errorf("windows changed: %v %v %v", base.items, a.items, b.items)
 	}
 }
 
 func TestConcurrentTasksReadOneVersion(t *testing.T) {
 	t.Parallel()
 	l := deskLayout(t)
-	values := mustTasks(t, l, nil, func(s *desk) { s.Notes.Add("0"); s.Files.Set("0", purchase{}); s.Order.Set(purchase{ID: "x"}) })
+	values := mustMerge(t, l, nil, func(s *desk) { s.Notes.Add("0"); s.Files.Set("0", purchase{}); s.Order.Set(purchase{ID: "x"}) })
 	for i := 1; i < 40; i++ {
 		fns := make([]func(*desk), 4)
 		var wg sync.WaitGroup
@@ -750,7 +750,7 @@ func TestConcurrentTasksReadOneVersion(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		values = mustTasks(t, l, values, func(s *desk) { s.Notes.Add(fmt.Sprint(i)); s.Files.Set(fmt.Sprint(i), purchase{}) })
+		values = mustMerge(t, l, values, func(s *desk) { s.Notes.Add(fmt.Sprint(i)); s.Files.Set(fmt.Sprint(i), purchase{}) })
 	}
 }
 
@@ -779,7 +779,7 @@ func TestMapsAgainstPlainMaps(t *testing.T) {
 					from = history[r.Intn(len(history))]
 				}
 				want := maps.Clone(from.want)
-				next := mustTasks(t, l, from.values, func(s *shelf) {
+				next := mustMerge(t, l, from.values, func(s *shelf) {
 					for range r.Intn(4) {
 						k := fmt.Sprint(r.Intn(20))
 						if r.Intn(3) == 0 {
@@ -800,7 +800,7 @@ func TestMapsAgainstPlainMaps(t *testing.T) {
 				s := &shelf{}
 				values := p.values
 				if i%2 == 0 {
-					values = cold(values)
+					values = coldValues(values)
 				}
 				if err := l.load(s, values); err != nil {
 					t.Fatal(err)
@@ -851,10 +851,10 @@ func BenchmarkLoopOverAList(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			values := mustTasks(b, l, nil, func(s *chat) { s.Lines.Add(slices.Repeat([]string{"a line of some length"}, n)...) })
+			values := mustMerge(b, l, nil, func(s *chat) { s.Lines.Add(slices.Repeat([]string{"a line of some length"}, n)...) })
 			b.ReportAllocs()
 			for b.Loop() {
-				values = mustTasks(b, l, values, func(s *chat) {
+				values = mustMerge(b, l, values, func(s *chat) {
 					if s.Lines.At(s.Lines.Len()-1) == "" {
 						b.Fatal("wrong")
 					}

@@ -64,7 +64,7 @@ func TestEmbeddedStructsFlatten(t *testing.T) {
 	if doc, err := json.Marshal(s); err != nil || string(doc) != body {
 		t.Errorf("shown %s, %v", doc, err)
 	}
-	values := mustTasks(t, l, nil, func(s *office) { s.Messages.Add("hi"); s.Mood.Set("calm"); s.Spent.Add(1) })
+	values := mustMerge(t, l, nil, func(s *office) { s.Messages.Add("hi"); s.Mood.Set("calm"); s.Spent.Add(1) })
 	if got := stateJSON(t, l, values); got != `{"messages":["hi"],"mood":"calm","spent":1}` {
 		t.Errorf("state %s", got)
 	}
@@ -216,7 +216,7 @@ func TestWhatIsStoredAndUnreadableIsAnError(t *testing.T) {
 			values := make([]*core.Value, len(l.fields))
 			i := slices.Index(l.names, tt.channel)
 			values[i] = core.NewSet([]byte(tt.stored))
-			_, err := tasks(t, l, values, tt.read)
+			_, err := mergeTasks(t, l, values, tt.read)
 			var failed *StateError
 			if !errors.As(err, &failed) || failed.Channel != tt.channel || failed.Node != "n00" || !strings.Contains(err.Error(), "cannot be read") {
 				t.Errorf("error %v, want one of channel %q", err, tt.channel)
@@ -229,7 +229,7 @@ func TestWhatIsStoredAndUnreadableIsAnError(t *testing.T) {
 			if doc, err := json.Marshal(s); err == nil {
 				t.Errorf("shown as %s", doc)
 			}
-			if _, err := tasks(t, l, values, func(s *desk) {}); err != nil {
+			if _, err := mergeTasks(t, l, values, func(s *desk) {}); err != nil {
 				t.Errorf("nobody read it: %v", err)
 			}
 		})
@@ -305,7 +305,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := tasks(t, l, nil, tt.do)
+			_, err := mergeTasks(t, l, nil, tt.do)
 			var failed *StateError
 			if !errors.As(err, &failed) || failed.Channel != tt.channel || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want channel %q and %q", err, tt.channel, tt.want)
@@ -482,7 +482,7 @@ func TestLateWrites(t *testing.T) {
 func TestRacyNodesAreMemorySafe(t *testing.T) {
 	t.Parallel()
 	l := deskLayout(t)
-	values := mustTasks(t, l, nil, func(s *desk) { s.Notes.Add("0"); s.Files.Set("0", purchase{}); s.Peak.Add(1); s.Pass.Put("key") })
+	values := mustMerge(t, l, nil, func(s *desk) { s.Notes.Add("0"); s.Files.Set("0", purchase{}); s.Peak.Add(1); s.Pass.Put("key") })
 	g := newSeal("racy", func(error) {})
 	s := &desk{}
 	b := l.bind(s, values, g)
@@ -589,7 +589,7 @@ func TestStrictModeSeesChangesInPlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &loose{}
-			b := l.bind(s, cold(stored), newSeal("n", nil))
+			b := l.bind(s, coldValues(stored), newSeal("n", nil))
 			tt.do(s)
 			if got := b.mutated(); got != tt.want {
 				t.Errorf("mutated %q, want %q", got, tt.want)
@@ -604,7 +604,7 @@ func TestStrictModeSeesChangesInPlace(t *testing.T) {
 func TestLoadedStatesAreForReading(t *testing.T) {
 	t.Parallel()
 	l := deskLayout(t)
-	values := mustTasks(t, l, nil, func(s *desk) { s.Name.Set("a"); s.Notes.Add("n"); s.Files.Set("f", purchase{ID: "f"}); s.Peak.Add(2) })
+	values := mustMerge(t, l, nil, func(s *desk) { s.Name.Set("a"); s.Notes.Add("n"); s.Files.Set("f", purchase{ID: "f"}); s.Peak.Add(2) })
 	s := &desk{}
 	if err := l.load(s, values); err != nil {
 		t.Fatal(err)
@@ -688,7 +688,7 @@ func TestValuesOfManyKinds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		values := mustTasks(t, l, nil, func(s *kinds) {
+		values := mustMerge(t, l, nil, func(s *kinds) {
 			if err := json.Unmarshal([]byte(body), s); err != nil {
 				t.Error(err)
 			}
@@ -697,7 +697,7 @@ func TestValuesOfManyKinds(t *testing.T) {
 			t.Errorf("stored\n%s, want\n%s", got, body)
 		}
 		s := &kinds{}
-		if err := l.load(s, cold(values)); err != nil {
+		if err := l.load(s, coldValues(values)); err != nil {
 			t.Errorf("load: %v", err)
 		}
 		if len(writes) == 0 {
