@@ -123,7 +123,7 @@ type Question struct {
 	Revision   int
 	Tenant     string
 	Thread     string
-	ThreadN    int64
+	ThreadN    int64 `json:"-"`
 	Graph      string
 	Run        string
 	Checkpoint int64

@@ -44,14 +44,14 @@ func TaskID(p Place, node string, index int) string {
 
 // ID is a 128-bit hash of its parts, in hex. Each part is framed by its length, so parts never run together.
 func ID(parts ...string) string {
-	h := sha256.New()
-	var frame [20]byte
+	var room [256]byte
+	b := room[:0]
 	for _, p := range parts {
-		h.Write(append(strconv.AppendInt(frame[:0], int64(len(p)), 10), ':'))
-		h.Write([]byte(p))
+		b = append(strconv.AppendInt(b, int64(len(p)), 10), ':')
+		b = append(b, p...)
 	}
-	var sum [sha256.Size]byte
-	return hex.EncodeToString(h.Sum(sum[:0])[:16])
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
 }
 
 // Address names what a node asked of the engine: the task, the path inside it, the kind, the name and the key.

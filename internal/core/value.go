@@ -41,7 +41,7 @@ const (
 // Value is one version of one channel: immutable but for its number, which the host gives when it stores the row, and
 // a cache of its decoded form. A version with a Base is a delta.
 type Value struct {
-	ID    int64 // key of its row; 0 until a host numbered it
+	ID    int64 // number in its thread; 0 until a host gave one
 	Base  *Value
 	Op    Op
 	Data  []byte

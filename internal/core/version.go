@@ -36,11 +36,12 @@ func orNone(s string) string {
 }
 
 // Compare says whether a run may go on under another graph: nil, or the first difference that its past can tell. past
-// holds the names of the nodes that ran or are due. Nodes that the past never met may differ in any way.
+// holds the names of the nodes that ran or are due; with none, only channels are compared. Nodes that the past never
+// met may differ in any way.
 func Compare(old, now *Topology, past []string) *Difference {
 	past = slices.Clone(past)
 	slices.Sort(past)
-	for _, name := range append([]string{Start}, slices.Compact(past)...) {
+	for _, name := range slices.Compact(past) {
 		before, ok := old.Node(name)
 		if !ok {
 			continue

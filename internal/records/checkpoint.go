@@ -47,7 +47,7 @@ func (b Box) CheckpointRow(thread int64, cp *core.Checkpoint, t *core.Topology) 
 			if body.Values == nil {
 				body.Values = map[string]int64{}
 			}
-			body.Values[t.Channels[c].Name] = Local(v.ID)
+			body.Values[t.Channels[c].Name] = v.ID
 		}
 	}
 	for _, d := range cp.Due {

@@ -23,7 +23,7 @@ func packWrites(ws []core.Write, inline bool) []writeBody {
 	for i, w := range ws {
 		out[i] = writeBody{Channel: w.Channel, Op: string(w.Op), Took: w.Took}
 		if w.Value != nil && !inline {
-			out[i].Value = Local(w.Value.ID)
+			out[i].Value = w.Value.ID
 		} else {
 			out[i].Data = w.Data
 		}
@@ -181,7 +181,7 @@ func (b Box) ReadQuestion(row storage.Row) (*core.Question, error) {
 	if err := b.unpackJSON(Question, fmt.Sprint(row.Key[0]), row.Body, &q); err != nil {
 		return nil, err
 	}
-	q.Rev, q.Seq = row.Rev, row.Fields[5].(int64)
+	q.Rev, q.Seq, q.ThreadN = row.Rev, row.Fields[5].(int64), row.Fields[1].(int64)
 	return &q, nil
 }
 

@@ -96,3 +96,22 @@ func Places(thread int64) storage.Range {
 
 // ByThread is the range of rows whose key starts with the thread's number.
 func ByThread(thread int64) storage.Range { return storage.Range{Prefix: []any{thread}} }
+
+// Rehome gives a row, made before its thread had a number, the thread's number and its place in the order of facts.
+func Rehome(kind string, row *storage.Row, thread, seq int64) {
+	switch kind {
+	case Checkpoint:
+		row.Key[0], row.Fields[1] = Place(thread, Local(row.Key[0].(int64))), seq
+	case Value:
+		row.Key[0] = Place(thread, Local(row.Key[0].(int64)))
+		if base := row.Fields[0].(int64); base != 0 {
+			row.Fields[0] = Place(thread, Local(base))
+		}
+	case Run:
+		row.Key[0], row.Fields[1] = thread, seq
+	case Ended, Step:
+		row.Key[0], row.Fields[0] = thread, seq
+	case Question:
+		row.Fields[1], row.Fields[5] = thread, seq
+	}
+}

@@ -11,7 +11,7 @@ import (
 
 // ValueRow writes one version of a channel: one byte that says how the data relates to the base, then the data. The
 // value and all that it refers to must be numbered.
-func (b Box) ValueRow(v *core.Value) (storage.Row, error) {
+func (b Box) ValueRow(thread int64, v *core.Value) (storage.Row, error) {
 	payload := append([]byte{byte(v.Op)}, v.Data...)
 	if v.Op == core.OpList {
 		doc, err := json.Marshal(ranges(v.Parts))
@@ -22,11 +22,11 @@ func (b Box) ValueRow(v *core.Value) (storage.Row, error) {
 	}
 	base := int64(0)
 	if v.Base != nil {
-		base = v.Base.ID
+		base = Place(thread, v.Base.ID)
 	}
 	packed, err := b.Pack(Value, payload)
 	return storage.Row{
-		Key: []any{v.ID}, Fields: []any{base, int64(v.Size), int64(v.Cost)}, Body: packed,
+		Key: []any{Place(thread, v.ID)}, Fields: []any{base, int64(v.Size), int64(v.Cost)}, Body: packed,
 	}, err
 }
 
@@ -34,7 +34,7 @@ func (b Box) ValueRow(v *core.Value) (storage.Row, error) {
 func ranges(parts []*core.Value) [][2]int64 {
 	var out [][2]int64
 	for _, p := range parts {
-		n := Local(p.ID)
+		n := p.ID
 		if k := len(out) - 1; k >= 0 && out[k][1]+1 == n {
 			out[k][1] = n
 		} else {
@@ -57,17 +57,16 @@ func (vs *Values) Load(tx storage.Tx, channel string, n int64) (*core.Value, err
 	if vs.read == nil {
 		vs.read = map[int64]*core.Value{}
 	}
-	id := Place(vs.ThreadN, n)
-	if v := vs.read[id]; v != nil {
+	if v := vs.read[n]; v != nil {
 		return v, nil
 	}
-	rows, err := tx.Walk(Value, id)
+	rows, err := tx.Walk(Value, Place(vs.ThreadN, n))
 	if err != nil {
 		return nil, fmt.Errorf("thread %q, channel %q: %w", vs.Thread, channel, err)
 	}
 	var v *core.Value
 	for i := len(rows) - 1; i >= 0; i-- {
-		key := rows[i].Key[0].(int64)
+		key := Local(rows[i].Key[0].(int64))
 		if known := vs.read[key]; known != nil {
 			v = known
 			continue
@@ -81,8 +80,8 @@ func (vs *Values) Load(tx storage.Tx, channel string, n int64) (*core.Value, err
 }
 
 func (vs *Values) one(tx storage.Tx, channel string, row storage.Row, base *core.Value) (*core.Value, error) {
-	id := row.Key[0].(int64)
-	where := fmt.Sprintf("%d of thread %q, channel %q", Local(id), vs.Thread, channel)
+	id := Local(row.Key[0].(int64))
+	where := fmt.Sprintf("%d of thread %q, channel %q", id, vs.Thread, channel)
 	payload, err := vs.Box.Unpack(Value, where, row.Body)
 	if err != nil {
 		return nil, err

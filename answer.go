@@ -1,0 +1,318 @@
+package pawl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/local"
+	"github.com/pawl-dev/pawl/internal/records"
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// Verdict is what became of an answer.
+type Verdict struct {
+	Question  Question
+	Taken     bool // it stands, and is on disk
+	Already   bool // the same answer stood before; nothing changed
+	Submitted bool // this program lacks the rule that checks it: a program with the graph does, before the node runs
+}
+
+// Answer gives an answer to an open question by its id. The answer is checked against the question's type and rule
+// first: a bad one is refused with an *AnswerError and the question stays as it is. Taken means stored. Answering does
+// not run the thread: Resume does. An unknown id, also one of another tenant, is a *NotFoundError.
+func (e *Engine) Answer(ctx context.Context, question string, value any) (*Verdict, error) {
+	if err := e.allowed(ctx, VerbInfo{Verb: VerbAnswer, Question: question}); err != nil {
+		return nil, err
+	}
+	doc, err := marshalAnswer(value)
+	if err != nil {
+		return nil, err
+	}
+	return e.answer(ctx, givenAnswer{id: question, value: doc}, "")
+}
+
+// Answer gives an answer to a question of this thread; an empty id means the only open one, and is refused when not
+// precisely one is open.
+func (t *Thread) Answer(ctx context.Context, question string, value any) (*Verdict, error) {
+	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbAnswer, Graph: t.graph, Thread: t.id, Question: question}); err != nil {
+		return nil, err
+	}
+	doc, err := marshalAnswer(value)
+	if err != nil {
+		return nil, err
+	}
+	if question == "" {
+		open, err := t.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if question, err = onlyOne(t.id, open); err != nil {
+			return nil, err
+		}
+	}
+	return t.eng.answer(ctx, givenAnswer{id: question, value: doc}, t.id)
+}
+
+func onlyOne(thread string, open []Question) (string, error) {
+	if len(open) == 1 {
+		return open[0].ID, nil
+	}
+	e := &AnswerError{Thread: thread, Reason: ReasonAmbiguous}
+	for _, q := range open {
+		e.Open = append(e.Open, q.ID)
+	}
+	return "", e
+}
+
+// answer takes one answer in an Update of its own.
+func (e *Engine) answer(ctx context.Context, g givenAnswer, thread string) (*Verdict, error) {
+	if e.store == nil {
+		return nil, &NoStorageError{Question: g.id}
+	}
+	for range looks {
+		var q *core.Question
+		err := e.store.View(ctx, func(tx storage.Tx) (err error) {
+			q, err = e.question(tx, g.id, thread)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		next, err := e.judge(ctx, q, g)
+		if err != nil {
+			return nil, err
+		}
+		if next == nil {
+			return &Verdict{Question: questionOf(q), Taken: true, Already: true, Submitted: q.State == core.QuestionSubmitted}, nil
+		}
+		err = e.take(ctx, next)
+		if errors.Is(err, local.ErrMoved) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &Verdict{Question: questionOf(next), Taken: next.State == core.QuestionAnswered, Submitted: next.State == core.QuestionSubmitted}, nil
+	}
+	return nil, fmt.Errorf("pawl: question %s: %w; nothing was consumed, send the answer again", g.id, ErrBusy)
+}
+
+// question reads a question of this tenant.
+func (e *Engine) question(tx storage.Tx, id, thread string) (*core.Question, error) {
+	row, ok, err := tx.Get(records.Question, id)
+	if err != nil {
+		return nil, err
+	}
+	if !ok || row.Fields[0].(string) != e.tenant {
+		return nil, &NotFoundError{What: "question", ID: id, Thread: thread}
+	}
+	q, err := e.store.Box.ReadQuestion(row)
+	if err != nil {
+		return nil, err
+	}
+	if thread != "" && q.Thread != thread {
+		return nil, &NotFoundError{What: "question", ID: id, Thread: thread}
+	}
+	return q, nil
+}
+
+// judge says what an answer would make of a question: the next row, nil for the same answer again, or why not.
+func (e *Engine) judge(ctx context.Context, q *core.Question, g givenAnswer) (*core.Question, error) {
+	refuse := &AnswerError{Question: q.ID, Name: q.Name, Thread: q.Thread, By: q.AnsweredBy, At: q.AnsweredAt}
+	if g.err != nil {
+		return nil, g.err
+	}
+	value, err := core.Canonical(g.value)
+	if err != nil {
+		refuse.Reason, refuse.Faults = ReasonRefused, []string{err.Error()}
+		return nil, refuse
+	}
+	if g.name != "" && g.name != q.Name {
+		refuse.Reason, refuse.Faults = ReasonKind, []string{fmt.Sprintf("it was made for %q", g.name)}
+		return nil, refuse
+	}
+	switch q.State {
+	case core.QuestionAnswered, core.QuestionSubmitted:
+		if bytes.Equal(value, q.Answer) {
+			return nil, nil
+		}
+		refuse.Reason = ReasonAnswered
+		return nil, refuse
+	case core.QuestionSuperseded:
+		refuse.Reason = ReasonSuperseded
+		refuse.Newest = e.newest(ctx, q)
+		return nil, refuse
+	case core.QuestionWithdrawn:
+		refuse.Reason = ReasonWithdrawn
+		return nil, refuse
+	case core.QuestionExpired:
+		refuse.Reason, refuse.At = ReasonExpired, q.Due
+		return nil, refuse
+	}
+	if expired(q, time.Now()) {
+		refuse.Reason, refuse.At = ReasonExpired, q.Due
+		return nil, refuse
+	}
+	next := *q
+	next.Answer, next.AnsweredBy, next.AnsweredAt, next.State = value, ActorFrom(ctx).ID, time.Now().UTC(), core.QuestionAnswered
+	rules, known := e.rulesOf(q)
+	switch {
+	case known:
+		err = rules.Refuse(q.Body, value)
+	default:
+		if err = refuseShape(q.Schema, value); q.Rule {
+			next.State = core.QuestionSubmitted
+		}
+	}
+	if faults := (*answerFaults)(nil); errors.As(err, &faults) {
+		refuse.Reason, refuse.Faults = ReasonRefused, faults.faults
+		return nil, refuse
+	}
+	return &next, err
+}
+
+func expired(q *core.Question, now time.Time) bool { return !q.Due.IsZero() && !now.Before(q.Due) }
+
+// newest finds the open question that took a superseded one's place.
+func (e *Engine) newest(ctx context.Context, old *core.Question) string {
+	id := ""
+	_ = e.store.View(ctx, func(tx storage.Tx) error {
+		for rev := old.Revision + 1; ; rev++ {
+			row, ok, err := tx.Get(records.Question, core.ID("question", old.Address, fmt.Sprint(rev)))
+			if err != nil || !ok {
+				return err
+			}
+			if row.Fields[3].(string) == string(core.QuestionOpen) {
+				id = row.Key[0].(string)
+			}
+		}
+	})
+	return id
+}
+
+// rulesOf finds the declared rules of a question, where the graph's code is loaded.
+func (e *Engine) rulesOf(q *core.Question) (core.Interrupt, bool) {
+	d, ok := e.graph(q.Graph)
+	if !ok {
+		return nil, false
+	}
+	return d.Interrupt(q.Name)
+}
+
+// take stores an answer, if the question is still as it was judged and not expired by the database's clock.
+func (e *Engine) take(ctx context.Context, q *core.Question) error {
+	row, err := e.store.Box.QuestionRow(q)
+	if err != nil {
+		return err
+	}
+	return e.store.Update(ctx, func(tx storage.Tx) error {
+		if expired(q, tx.Now()) {
+			return &AnswerError{Question: q.ID, Name: q.Name, Thread: q.Thread, Reason: ReasonExpired, At: q.Due}
+		}
+		seq, _, err := tx.Seq(q.ThreadN, storage.AnyEpoch, 1)
+		if err != nil {
+			return err
+		}
+		row.Fields[5] = seq
+		ok, err := tx.Put(records.Question, row, storage.AtRev(q.Rev))
+		if err == nil && !ok {
+			err = local.ErrMoved
+		}
+		return err
+	})
+}
+
+// takeAll judges the answers that come with a resume, and returns the rows to be taken in the claiming Update.
+func (t *Thread) takeAll(ctx context.Context, v *view, given []givenAnswer) ([]*core.Question, error) {
+	var out []*core.Question
+	seen := map[string]json.RawMessage{}
+	for _, g := range given {
+		if g.id == "" {
+			id, err := onlyOne(t.id, questionsOf(v.Open))
+			if err != nil {
+				return nil, err
+			}
+			g.id = id
+		}
+		var q *core.Question
+		err := t.eng.store.View(ctx, func(tx storage.Tx) (err error) {
+			q, err = t.eng.question(tx, g.id, t.id)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		next, err := t.eng.judge(ctx, q, g)
+		if err != nil {
+			return nil, err
+		}
+		if next == nil {
+			continue
+		}
+		if other, twice := seen[q.ID]; twice {
+			if !bytes.Equal(other, next.Answer) {
+				return nil, &AnswerError{Question: q.ID, Name: q.Name, Thread: t.id, Reason: ReasonAmbiguous, Open: []string{q.ID}}
+			}
+			continue
+		}
+		seen[q.ID] = next.Answer
+		out = append(out, next)
+	}
+	return out, nil
+}
+
+// checkSubmitted checks answers that were taken without the graph's code, before any node is entered. A refused one
+// reopens its question.
+func (l *loop) checkSubmitted(ctx context.Context) error {
+	for task := range l.pos.Questions {
+		for i := range l.pos.Questions[task] {
+			q := &l.pos.Questions[task][i]
+			if q.State != core.QuestionSubmitted {
+				continue
+			}
+			to := core.QuestionAnswered
+			if rules, ok := l.def.Interrupt(q.Name); !ok || rules.Refuse(q.Body, q.Answer) != nil {
+				to = core.QuestionOpen
+			}
+			if _, err := l.host.Settle(context.WithoutCancel(ctx), q, to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Questions lists the open questions of the tenant, those that expire first before the others, at most limit.
+func (e *Engine) Questions(ctx context.Context, limit int) ([]Question, error) {
+	if err := e.allowed(ctx, VerbInfo{Verb: VerbRead}); err != nil {
+		return nil, err
+	}
+	if e.store == nil {
+		return nil, nil
+	}
+	var out []Question
+	err := e.store.View(ctx, func(tx storage.Tx) error {
+		rows, err := tx.List(records.Question, storage.Query{
+			Index: "by_state", Range: storage.Range{Prefix: []any{e.tenant, string(core.QuestionOpen)}}, Limit: limit,
+		})
+		if err != nil {
+			return err
+		}
+		list := make([]Question, 0, len(rows))
+		for _, row := range rows {
+			q, err := e.store.Box.ReadQuestion(row)
+			if err != nil {
+				return err
+			}
+			list = append(list, questionOf(q))
+		}
+		out = list
+		return nil
+	})
+	return out, err
+}

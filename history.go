@@ -1,0 +1,490 @@
+package pawl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/local"
+	"github.com/pawl-dev/pawl/internal/records"
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// Snapshot is the readable form of a checkpoint.
+type Snapshot struct {
+	Checkpoint string          `json:"checkpoint"`
+	Parent     string          `json:"parent,omitempty"`
+	Step       int             `json:"step"`
+	Source     string          `json:"source"` // input, loop, edit, fork
+	Run        string          `json:"run"`
+	Attempt    string          `json:"attempt"`
+	Seq        int64           `json:"seq"`
+	At         time.Time       `json:"at"`
+	Values     json.RawMessage `json:"values"`
+	Next       []string        `json:"next"` // nodes that are due and have not ended
+	Tasks      []TaskState     `json:"tasks,omitempty"`
+}
+
+// TaskState is how one task of the super-step after a checkpoint stands.
+type TaskState struct {
+	ID        string     `json:"id"`
+	Node      string     `json:"node"`
+	Path      string     `json:"path"`
+	State     string     `json:"state"` // due, done, failed, waiting
+	Error     string     `json:"error,omitempty"`
+	Tries     int        `json:"tries,omitempty"`
+	Steps     []string   `json:"steps,omitempty"` // names of recorded steps
+	Questions []Question `json:"questions,omitempty"`
+}
+
+// ThreadState is where a thread stands.
+type ThreadState struct {
+	Thread   string     `json:"thread"`
+	Graph    string     `json:"graph"`
+	Status   Status     `json:"status"`
+	Cause    Cause      `json:"cause,omitempty"`
+	Reason   string     `json:"reason,omitempty"`
+	Run      string     `json:"run,omitempty"`
+	Attempt  string     `json:"attempt,omitempty"`
+	Crashes  int        `json:"crashes,omitempty"`
+	Stranded bool       `json:"stranded,omitempty"` // nobody here serves its graph
+	Waiting  []Question `json:"waiting,omitempty"`
+	Legal    []Verb     `json:"legal"`
+	Updated  time.Time  `json:"updated,omitzero"`
+	Input    bool       `json:"input"` // the run's input is stored
+	Head     *Snapshot  `json:"head,omitempty"`
+}
+
+// State reads where the thread stands. A thread that nobody ran is new: no values, nothing next, and reading makes
+// none.
+func (t *Thread) State(ctx context.Context) (*ThreadState, error) {
+	var out *ThreadState
+	err := t.read(ctx, func(tx storage.Tx, seen *local.Seen) error {
+		s := &ThreadState{Thread: t.id, Graph: t.graph, Status: seen.Status}
+		if seen.Info == nil {
+			s.Legal, out = []Verb{VerbRun}, s
+			return nil
+		}
+		_, served := t.eng.graph(seen.Info.Graph)
+		s.Graph, s.Updated, s.Stranded = seen.Info.Graph, seen.Info.Updated, !served
+		if seen.Run != nil {
+			s.Run, s.Attempt, s.Crashes, s.Input = seen.Run.ID, seen.Run.Attempt, seen.Run.Crashes, seen.Run.Kind == core.RunInput
+			if seen.Status == Failed || seen.Status == Cancelled {
+				s.Cause, s.Reason = seen.Run.Cause, seen.Run.Error
+			}
+		}
+		s.Legal, s.Waiting = legalNow(s.Status, s.Cause), questionsOf(seen.Open)
+		if seen.Head != nil {
+			head, err := t.snapshot(records.NewReader(t.eng.store.Box, tx, seen.Info), seen.Head)
+			if err != nil {
+				return err
+			}
+			s.Head = head
+		}
+		out = s
+		return nil
+	})
+	return out, err
+}
+
+// read is the door of everything that only looks.
+func (t *Thread) read(ctx context.Context, f func(storage.Tx, *local.Seen) error) error {
+	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbRead, Graph: t.graph, Thread: t.id}); err != nil {
+		return err
+	}
+	if t.eng.store == nil {
+		return &NoStorageError{Graph: t.graph, Question: string(VerbRead)}
+	}
+	return t.eng.store.View(ctx, func(tx storage.Tx) error {
+		seen, err := t.eng.store.PeekTx(tx, t.eng.tenant, t.id)
+		if err != nil {
+			return err
+		}
+		return f(tx, seen)
+	})
+}
+
+// Page is a part of a history.
+type Page struct {
+	Before  string // id of the checkpoint to go on from, exclusive; empty: the head
+	Limit   int    // 0: 100
+	Attempt string // an attempt that a retry set aside; empty: all that is not set aside
+}
+
+// History reads a thread's checkpoints, the newest first, all branches. Attempts that a retry set aside are read by
+// name only.
+func (t *Thread) History(ctx context.Context, page Page) ([]*Snapshot, error) {
+	var out []*Snapshot
+	err := t.read(ctx, func(tx storage.Tx, seen *local.Seen) error {
+		out = nil
+		if seen.Info == nil {
+			return nil
+		}
+		r := records.NewReader(t.eng.store.Box, tx, seen.Info)
+		before := int64(0)
+		if page.Before != "" {
+			n, ok := local.NumberOf(page.Before)
+			if !ok {
+				return &NotFoundError{What: "checkpoint", ID: page.Before, Thread: t.id}
+			}
+			before = n
+		}
+		limit := page.Limit
+		if limit <= 0 {
+			limit = 100
+		}
+		for len(out) < limit {
+			stored, err := r.Checkpoints(before, limit)
+			if err != nil {
+				return err
+			}
+			for _, s := range stored {
+				before = s.Checkpoint.N
+				run, err := r.Run(s.Checkpoint.Run)
+				if err != nil {
+					return err
+				}
+				if page.Attempt == "" && run.Aside || page.Attempt != "" && run.Attempt != page.Attempt || len(out) == limit {
+					continue
+				}
+				snap, err := t.snapshot(r, s)
+				if err != nil {
+					return err
+				}
+				out = append(out, snap)
+			}
+			if len(stored) < limit {
+				return nil
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Snapshot reads one checkpoint by id.
+func (t *Thread) Snapshot(ctx context.Context, checkpoint string) (*Snapshot, error) {
+	var out *Snapshot
+	err := t.read(ctx, func(tx storage.Tx, seen *local.Seen) error {
+		if seen.Info == nil {
+			return &NotFoundError{What: "thread", ID: t.id}
+		}
+		r := records.NewReader(t.eng.store.Box, tx, seen.Info)
+		s, err := t.find(r, seen, Checkpoint(checkpoint))
+		if err == nil {
+			out, err = t.snapshot(r, s)
+		}
+		return err
+	})
+	return out, err
+}
+
+func (t *Thread) snapshot(r *records.Reader, s *records.Stored) (*Snapshot, error) {
+	cp := s.Checkpoint
+	topology, err := r.Topology(cp)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Fill(s, topology); err != nil {
+		return nil, err
+	}
+	run, err := r.Run(cp.Run)
+	if err != nil {
+		return nil, err
+	}
+	out := &Snapshot{
+		Checkpoint: cp.ID, Step: cp.Step, Source: string(cp.Source), Run: run.ID, Attempt: run.Attempt, Seq: cp.Seq,
+		At: local.StampOf(cp.ID).UTC(), Next: []string{},
+	}
+	if cp.Parent > 0 {
+		parent, err := r.Checkpoint(cp.Parent)
+		if err != nil {
+			return nil, err
+		}
+		if parent != nil {
+			out.Parent = parent.Checkpoint.ID
+		}
+	}
+	if out.Values, err = object(topology, cp.Values); err != nil {
+		return nil, err
+	}
+	var hanging core.Position
+	if err := r.Hanging(cp.N, &hanging); err != nil {
+		return nil, err
+	}
+	for _, task := range core.Plan(cp, t.identity(), "") {
+		state := taskState(task, &hanging)
+		if state.State != "done" {
+			out.Next = append(out.Next, task.Node)
+		}
+		out.Tasks = append(out.Tasks, state)
+	}
+	return out, nil
+}
+
+func taskState(task core.Task, p *core.Position) TaskState {
+	s := TaskState{ID: task.ID, Node: task.Node, Path: task.Path, State: "due"}
+	for i := range p.Steps[task.ID] {
+		s.Steps = append(s.Steps, p.Steps[task.ID][i].Name)
+	}
+	s.Questions = questionsOf(p.Questions[task.ID])
+	if slices.ContainsFunc(p.Questions[task.ID], stillOpen) {
+		s.State = "waiting"
+	}
+	for i := range p.Ended {
+		if e := &p.Ended[i]; e.Result.Task.ID == task.ID {
+			if s.State, s.Error, s.Tries = "done", e.Error, e.Tries; e.Failed {
+				s.State = "failed"
+			}
+		}
+	}
+	return s
+}
+
+// object writes the channels that hold something as a JSON object, in the topology's order.
+func object(t *core.Topology, values []*core.Value) (json.RawMessage, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for c, v := range values {
+		whole, err := v.Bytes()
+		if err != nil {
+			return nil, err
+		}
+		if whole == nil {
+			continue
+		}
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		name, err := json.Marshal(t.Channels[c].Name)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(append(append(name, ':'), whole...))
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// open reads the thread's open questions.
+func (t *Thread) open(ctx context.Context) ([]Question, error) {
+	var out []Question
+	err := t.eng.store.View(ctx, func(tx storage.Tx) error {
+		info, err := t.eng.store.Box.FindThread(tx, t.eng.tenant, t.id)
+		if err != nil || info == nil {
+			return err
+		}
+		open, err := records.NewReader(t.eng.store.Box, tx, info).Open()
+		out = questionsOf(open)
+		return err
+	})
+	return out, err
+}
+
+// stands is the outcome of a thread that is not run: how it stands.
+func (t *Thread) stands(v *view) (*Outcome, error) {
+	out := &Outcome{Thread: t.id, Graph: v.Info.Graph, Status: v.Status, Waiting: questionsOf(v.Open)}
+	if v.Run != nil {
+		out.Run, out.Attempt = v.Run.ID, v.Run.Attempt
+		if v.Status == Failed || v.Status == Cancelled {
+			out.Cause, out.Reason, out.Node = v.Run.Cause, v.Run.Error, v.Run.ErrorNode
+		}
+	}
+	if v.from == nil {
+		return out, nil
+	}
+	out.Checkpoint, out.Next = v.from.ID, dueNames(v.from.Due)
+	var err error
+	if d, ok := t.eng.graph(v.Info.Graph); ok {
+		out.Values, err = object(d.Topology(), v.from.Values)
+	}
+	return out, err
+}
+
+// originOf reads the attempt that made a checkpoint, and the topology that it was made under.
+func (t *Thread) originOf(ctx context.Context, cp *core.Checkpoint) (run *core.Run, topology *core.Topology, err error) {
+	err = t.eng.store.View(ctx, func(tx storage.Tx) error {
+		info, err := t.eng.store.Box.FindThread(tx, t.eng.tenant, t.id)
+		if err != nil {
+			return err
+		}
+		if info == nil {
+			return local.ErrMoved
+		}
+		r := records.NewReader(t.eng.store.Box, tx, info)
+		if run, err = r.Run(cp.Run); err == nil {
+			topology, err = r.Topology(cp)
+		}
+		return err
+	})
+	return run, topology, err
+}
+
+// ThreadInfo is one line of a list of threads.
+type ThreadInfo struct {
+	Thread  string    `json:"thread"`
+	Graph   string    `json:"graph"`
+	Status  Status    `json:"status"`
+	Updated time.Time `json:"updated"`
+}
+
+// Threads lists the tenant's threads by id, at most limit, those after the given id.
+func (e *Engine) Threads(ctx context.Context, after string, limit int) ([]ThreadInfo, error) {
+	if err := e.allowed(ctx, VerbInfo{Verb: VerbRead}); err != nil {
+		return nil, err
+	}
+	if e.store == nil {
+		return nil, nil
+	}
+	var out []ThreadInfo
+	err := e.store.View(ctx, func(tx storage.Tx) error {
+		q := storage.Query{Range: storage.Range{Prefix: []any{e.tenant}}, Limit: limit}
+		if after != "" {
+			q.Range.From = after + "\x00"
+		}
+		rows, err := tx.List(records.Thread, q)
+		if err != nil {
+			return err
+		}
+		list := make([]ThreadInfo, 0, len(rows))
+		for _, row := range rows {
+			info, err := e.store.Box.ReadThread(row)
+			if err != nil {
+				return err
+			}
+			lease, _, err := tx.Lease(info.N, storage.Look, "")
+			if err != nil {
+				return err
+			}
+			list = append(list, ThreadInfo{info.ID, info.Graph, local.StatusOf(info, lease), info.Updated})
+		}
+		out = list
+		return nil
+	})
+	return out, err
+}
+
+// Watch tells the thread's stored facts after a sequence number, and goes on with new ones as they come, until ctx
+// ends. It never owns the thread and changes nothing; leaving it stops nothing. A question is told again, under a new
+// number, when its state changed.
+func (t *Thread) Watch(ctx context.Context, after int64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		var changes uint64
+		for {
+			now, _ := t.eng.store.DB.Changed(changes)
+			var facts []Event
+			err := t.read(ctx, func(tx storage.Tx, seen *local.Seen) (err error) {
+				facts, err = t.facts(tx, seen, after)
+				return err
+			})
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			for _, f := range facts {
+				after = f.Seq
+				if !yield(f, nil) {
+					return
+				}
+			}
+			_, wake := t.eng.store.DB.Changed(now)
+			select {
+			case <-wake:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// facts reads what was stored after a sequence number, in order.
+func (t *Thread) facts(tx storage.Tx, seen *local.Seen, after int64) ([]Event, error) {
+	if seen.Info == nil {
+		return nil, nil
+	}
+	r := records.NewReader(t.eng.store.Box, tx, seen.Info)
+	out, err := checkpointFacts(r, after)
+	if err != nil {
+		return nil, err
+	}
+	for kind, read := range map[string]func(storage.Row) (Event, error){
+		records.Run: func(row storage.Row) (Event, error) {
+			run, err := t.eng.store.Box.ReadRun(t.id, row)
+			if err != nil {
+				return Event{}, err
+			}
+			e := Event{Kind: EventAccepted, Run: run.ID, At: run.Accepted, State: string(run.Status), Error: run.Error}
+			if run.Status != Running {
+				e.Kind = EventFinished
+			}
+			return e, nil
+		},
+		records.Step: func(row storage.Row) (Event, error) {
+			s, err := t.eng.store.Box.ReadStep(t.id, row)
+			if err != nil {
+				return Event{}, err
+			}
+			return Event{Kind: EventStep, Node: s.Node, Task: s.Task, Name: s.Name, Key: s.Key, At: s.At}, nil
+		},
+		records.Question: func(row storage.Row) (Event, error) {
+			q, err := t.eng.store.Box.ReadQuestion(row)
+			if err != nil {
+				return Event{}, err
+			}
+			e := Event{Kind: EventQuestion, Node: q.Node, Task: q.Task, Name: q.Name, Key: q.Key, Question: q.ID, State: string(q.State), At: q.Asked}
+			if q.State != core.QuestionOpen {
+				e.Kind = EventAnswer
+			}
+			return e, nil
+		},
+	} {
+		rows, err := tx.List(kind, storage.Query{Index: "by_seq", Range: storage.Range{Prefix: []any{seen.Info.N}, From: after + 1}})
+		if err != nil {
+			return nil, err
+		}
+		at := map[string]int{records.Run: 1, records.Step: 0, records.Question: 5}[kind]
+		for _, row := range rows {
+			e, err := read(row)
+			if err != nil {
+				return nil, err
+			}
+			e.Seq = row.Fields[at].(int64)
+			out = append(out, e)
+		}
+	}
+	slices.SortFunc(out, func(a, b Event) int { return int(a.Seq - b.Seq) })
+	return out, nil
+}
+
+// checkpointFacts reads history backwards until it meets what was told before.
+func checkpointFacts(r *records.Reader, after int64) ([]Event, error) {
+	const page = 64
+	var out []Event
+	before := int64(0)
+	for {
+		stored, err := r.Checkpoints(before, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range stored {
+			cp := s.Checkpoint
+			if before = cp.N; cp.Seq <= after {
+				return out, nil
+			}
+			run, err := r.Run(cp.Run)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, Event{
+				Kind: EventCheckpoint, Seq: cp.Seq, Step: cp.Step, Run: run.ID, Checkpoint: cp.ID, At: local.StampOf(cp.ID).UTC(),
+			})
+		}
+		if len(stored) < page {
+			return out, nil
+		}
+	}
+}

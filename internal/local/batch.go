@@ -1,0 +1,159 @@
+package local
+
+import (
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/records"
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// Batch is what one Update writes of one thread, in the order of its fields.
+type Batch struct {
+	Graph       *core.Topology // stored under its digest
+	Runs        []*core.Run
+	Checkpoints []*core.Checkpoint
+	Ended       []*core.Ended
+	Steps       []*core.Step
+	Questions   []*core.Question // at their Rev; 0: new
+	Again       []*core.Ended    // ended tasks whose rows go, so that they run again
+	Withdraw    bool             // every open question of the thread is withdrawn
+	Stop        *core.Stop
+}
+
+func (b *Batch) empty() bool {
+	return b.Graph == nil && b.Stop == nil && !b.Withdraw &&
+		len(b.Runs)+len(b.Checkpoints)+len(b.Ended)+len(b.Steps)+len(b.Questions)+len(b.Again) == 0
+}
+
+// fact is one row to put, with where its sequence number goes when it is one of the thread's facts.
+type fact struct {
+	kind string
+	row  storage.Row
+	cond storage.If
+	seq  *int64 // nil: not a fact
+}
+
+// rows encodes a batch, outside any Tx, and numbers the values that it stores. Rows come in dependency order: a value
+// before what names it.
+func (h *Home) rows(b *Batch) ([]fact, []*core.Value, error) {
+	w := &writer{home: h}
+	if b.Graph != nil {
+		w.add(records.Graph, nil, storage.Always())(h.store.Box.GraphRow(b.Graph))
+	}
+	for _, r := range b.Runs {
+		w.add(records.Run, &r.Seq, storage.Always())(h.store.Box.RunRow(0, r))
+	}
+	for i, cp := range b.Checkpoints {
+		for _, v := range cp.Values {
+			w.value(v)
+		}
+		if cp.Parent > h.durable && (i == 0 || cp.Parent != b.Checkpoints[i-1].N) {
+			at := *cp
+			at.Parent = h.durable // what stood between was never written
+			cp = &at
+		}
+		w.add(records.Checkpoint, &b.Checkpoints[i].Seq, storage.Always())(h.store.Box.CheckpointRow(0, cp, h.topology))
+	}
+	for _, e := range b.Ended {
+		for i := range e.Result.Writes {
+			w.value(e.Result.Writes[i].Value)
+		}
+		w.add(records.Ended, &e.Seq, storage.Always())(h.store.Box.EndedRow(0, e))
+	}
+	for _, s := range b.Steps {
+		w.add(records.Step, &s.Seq, storage.Always())(h.store.Box.StepRow(0, s))
+	}
+	for _, q := range b.Questions {
+		cond := storage.Absent()
+		if q.Rev > 0 {
+			cond = storage.AtRev(q.Rev)
+		}
+		w.add(records.Question, &q.Seq, cond)(h.store.Box.QuestionRow(q))
+	}
+	return w.out, w.values, w.err
+}
+
+type writer struct {
+	home   *Home
+	out    []fact
+	values []*core.Value
+	err    error
+}
+
+func (w *writer) add(kind string, seq *int64, cond storage.If) func(storage.Row, error) {
+	return func(row storage.Row, err error) {
+		if err == nil && len(row.Body) > storage.MaxValue {
+			err = &storage.TooLargeError{Kind: kind, Size: len(row.Body)}
+		}
+		if err != nil && w.err == nil {
+			w.err = fmt.Errorf("thread %q: %w", w.home.Thread, err)
+		}
+		w.out = append(w.out, fact{kind, row, cond, seq})
+	}
+}
+
+// value stores a version and all below it that is not stored yet, the oldest first.
+func (w *writer) value(v *core.Value) {
+	var chain []*core.Value
+	for ; v != nil && v.ID == 0; v = v.Base {
+		chain = append(chain, v)
+	}
+	for i := len(chain) - 1; i >= 0; i-- {
+		v := chain[i]
+		if v.Op == core.OpClear || v.ID != 0 {
+			continue
+		}
+		for _, p := range v.Parts {
+			w.value(p)
+		}
+		w.home.valueN++
+		v.ID = w.home.valueN
+		w.values = append(w.values, v)
+		w.add(records.Value, nil, storage.Always())(w.home.store.Box.ValueRow(0, v))
+	}
+}
+
+// put writes facts in a Tx that holds the thread at epoch, and says whether every condition held. Sequence numbers are
+// assigned last, by the caller, once the Update is durable.
+func put(tx storage.Tx, facts []fact, thread, epoch int64) (first int64, held bool, err error) {
+	n := 0
+	for i := range facts {
+		if facts[i].seq != nil {
+			n++
+		}
+	}
+	first, ok, err := tx.Seq(thread, epoch, max(n, 1))
+	if err != nil {
+		return 0, false, err
+	}
+	if !ok {
+		return 0, false, ErrFenced
+	}
+	next := first
+	for i := range facts {
+		f := &facts[i]
+		records.Rehome(f.kind, &f.row, thread, next)
+		if f.seq != nil {
+			next++
+		}
+		ok, err := tx.Put(f.kind, f.row, f.cond)
+		if err != nil {
+			return 0, false, err
+		}
+		if !ok {
+			return 0, false, nil
+		}
+	}
+	return first, true, nil
+}
+
+// settle tells the records their sequence numbers.
+func settle(facts []fact, first int64) {
+	for i := range facts {
+		if facts[i].seq != nil {
+			*facts[i].seq = first
+			first++
+		}
+	}
+}

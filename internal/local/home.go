@@ -1,0 +1,286 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/records"
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// Home is one thread, held by this process: the core.Host of its run.
+type Home struct {
+	Tenant  string
+	Thread  string
+	Graph   string
+	Lineage string
+
+	store     *Store
+	number    int64 // of the thread; 0 until the Update that makes it
+	epoch     int64
+	topology  *core.Topology
+	run       *core.Run
+	questions int // limit of open ones; 0: none
+
+	turn chan struct{} // one write at a time; a channel, so that a virtual clock sees waiting as idle
+
+	mu      sync.Mutex
+	queue   Batch         // not yet written: checkpoints and ended tasks only
+	since   time.Time     // when the oldest of it was handed in
+	flight  chan struct{} // closed when the background write ends; nil: none
+	broken  error         // a write failed: nothing more is written
+	open    int           // open questions
+	stamp   time.Time
+	cpN     int64
+	valueN  int64
+	runN    int64
+	durable int64 // number of the newest checkpoint on disk
+}
+
+// NewHome is a home for a thread as it was seen. It holds nothing until Claim.
+func NewHome(s *Store, seen *Seen, tenant, thread string, t *core.Topology, questions int) *Home {
+	h := &Home{
+		Tenant: tenant, Thread: thread, Graph: t.Graph, Lineage: thread, store: s, topology: t, questions: questions,
+		turn: make(chan struct{}, 1), cpN: seen.checkpoints, valueN: seen.values, runN: seen.runs, open: len(seen.Open),
+	}
+	if seen.Info != nil {
+		h.number, h.Lineage = seen.Info.N, seen.Info.Lineage
+	}
+	if seen.Head != nil {
+		h.durable, h.stamp = seen.Head.Checkpoint.N, StampOf(seen.Head.Checkpoint.ID)
+	}
+	h.run = seen.Run
+	return h
+}
+
+// Run is the attempt that the home serves.
+func (h *Home) Run() *core.Run { return h.run }
+
+// NewRun numbers an attempt.
+func (h *Home) NewRun() int64 { h.runN++; return h.runN }
+
+// Fresh numbers a checkpoint. Its time never falls below the one before.
+func (h *Home) Fresh() (int64, string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.cpN++
+	if now := h.Now(); now.After(h.stamp) {
+		h.stamp = now
+	}
+	return h.cpN, checkpointID(h.stamp, h.cpN)
+}
+
+// Now is the process's clock. Deadlines of answers are judged by the database's.
+func (h *Home) Now() time.Time { return time.Now().UTC() }
+
+// Own reads the whole position of a claimed thread.
+func (h *Home) Own(ctx context.Context) (*core.Position, error) {
+	p := &core.Position{Run: h.run}
+	err := h.store.View(ctx, func(tx storage.Tx) error {
+		info, err := h.store.Box.FindThread(tx, h.Tenant, h.Thread)
+		if err != nil {
+			return err
+		}
+		if info == nil {
+			return ErrMoved
+		}
+		r := records.NewReader(h.store.Box, tx, info)
+		head, err := r.Head()
+		if err != nil || head == nil {
+			return err
+		}
+		if err := r.Fill(head, h.topology); err != nil {
+			return err
+		}
+		p.Head = head.Checkpoint
+		return r.Hanging(head.Checkpoint.N, p)
+	})
+	return p, err
+}
+
+// Accept makes a run durable, with its first checkpoints under Sync; else they are queued. The thread must have been
+// claimed with Claim, which does this in one Update for the callers of this package.
+func (h *Home) Accept(ctx context.Context, run *core.Run, start []*core.Checkpoint) error {
+	h.run = run
+	b := Batch{Runs: []*core.Run{run}}
+	if run.Mode == core.Sync {
+		b.Checkpoints = start
+		return h.flush(ctx, b)
+	}
+	if err := h.flush(ctx, b); err != nil {
+		return err
+	}
+	h.Queue(start)
+	return nil
+}
+
+// Queue takes checkpoints that are to be written with whatever comes next.
+func (h *Home) Queue(cps []*core.Checkpoint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, cp := range cps {
+		h.enqueue(core.Commit{Next: cp})
+	}
+}
+
+// Commit takes what a super-step did. Under Sync, for a durable node and when the run stops it is on disk on return.
+// Under Async one super-step may be in flight and one wait. Under Exit only the newest checkpoint is kept.
+func (h *Home) Commit(ctx context.Context, c core.Commit) error {
+	h.mu.Lock()
+	h.enqueue(c)
+	h.mu.Unlock()
+	switch {
+	case c.Stop != nil, c.Durable, h.run.Mode == core.Sync:
+		return h.flush(ctx, Batch{Stop: c.Stop})
+	case h.run.Mode == core.Exit:
+		return h.failure()
+	}
+	return h.background(ctx)
+}
+
+func (h *Home) enqueue(c core.Commit) {
+	if h.queue.empty() {
+		h.since = time.Now()
+	}
+	if c.Next != nil {
+		if h.run.Mode == core.Exit {
+			h.queue.Checkpoints, h.queue.Ended = nil, nil
+		}
+		h.queue.Checkpoints = append(h.queue.Checkpoints, c.Next)
+	}
+	for i := range c.Ended {
+		h.queue.Ended = append(h.queue.Ended, &c.Ended[i])
+	}
+}
+
+func (h *Home) failure() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.broken
+}
+
+// background writes the queue while the run goes on, unless a super-step is waiting behind the one in flight already.
+func (h *Home) background(ctx context.Context) error {
+	for {
+		h.mu.Lock()
+		switch {
+		case h.broken != nil:
+			h.mu.Unlock()
+			return h.broken
+		case h.flight == nil:
+			done := make(chan struct{})
+			h.flight = done
+			h.mu.Unlock()
+			go h.fly(context.WithoutCancel(ctx), done)
+			return nil
+		case len(h.queue.Checkpoints) <= 1:
+			h.mu.Unlock()
+			return nil
+		}
+		flight := h.flight
+		h.mu.Unlock()
+		<-flight
+	}
+}
+
+// fly writes until the queue is empty. An error stays in h.broken and stops the run at its next commit.
+func (h *Home) fly(ctx context.Context, done chan struct{}) {
+	defer close(done)
+	for {
+		err := h.flush(ctx, Batch{})
+		h.mu.Lock()
+		if err != nil || h.queue.empty() {
+			h.flight = nil
+			h.mu.Unlock()
+			return
+		}
+		h.mu.Unlock()
+	}
+}
+
+// Record makes a step durable, and before it, in the same Update, what is queued.
+func (h *Home) Record(ctx context.Context, s *core.Step) error {
+	s.At = h.Now()
+	return h.flush(ctx, Batch{Steps: []*core.Step{s}})
+}
+
+// Ask makes a question durable. An answer that lands on the replaced one at the same moment is seen and counted.
+func (h *Home) Ask(ctx context.Context, q, replaced *core.Question) error {
+	h.mu.Lock()
+	full := h.questions > 0 && h.open >= h.questions
+	h.mu.Unlock()
+	if full {
+		return ErrTooMany
+	}
+	q.Tenant, q.Thread, q.Graph, q.Run = h.Tenant, h.Thread, h.Graph, h.run.ID
+	for {
+		b := Batch{Questions: []*core.Question{q}}
+		var old core.Question
+		if replaced != nil && replaced.State != core.QuestionWithdrawn {
+			old = *replaced
+			old.State = core.QuestionSuperseded
+			b.Questions = append(b.Questions, &old)
+		}
+		err := h.flush(ctx, b)
+		if !errors.Is(err, ErrMoved) || replaced == nil {
+			if err == nil {
+				q.Rev, q.AskedSeq = 1, q.Seq
+				if replaced != nil {
+					old.Rev++
+					*replaced = old
+				}
+				h.mu.Lock()
+				h.open++
+				h.mu.Unlock()
+			}
+			return err
+		}
+		was := replaced.State
+		if err := h.reload(ctx, replaced); err != nil {
+			return err
+		}
+		if was == core.QuestionOpen && replaced.State != core.QuestionOpen {
+			q.Drift++
+		}
+	}
+}
+
+func (h *Home) reload(ctx context.Context, q *core.Question) error {
+	return h.store.View(ctx, func(tx storage.Tx) error {
+		row, ok, err := tx.Get(records.Question, q.ID)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("question %s: %w", q.ID, ErrMoved)
+		}
+		now, err := h.store.Box.ReadQuestion(row)
+		if err == nil {
+			*q = *now
+		}
+		return err
+	})
+}
+
+// Settle moves a question on, or brings q up to date and says false when somebody else did.
+func (h *Home) Settle(ctx context.Context, q *core.Question, to core.QuestionState) (bool, error) {
+	next := *q
+	next.State = to
+	if to == core.QuestionOpen {
+		next.Answer, next.AnsweredBy, next.AnsweredAt = nil, "", time.Time{}
+	}
+	err := h.flush(ctx, Batch{Questions: []*core.Question{&next}})
+	if errors.Is(err, ErrMoved) {
+		return false, h.reload(ctx, q)
+	}
+	if err != nil {
+		return false, err
+	}
+	next.Rev++
+	*q = next
+	return true, nil
+}

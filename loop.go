@@ -1,0 +1,200 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/core"
+)
+
+// loop runs one thread from its head until it stops: plan, run, merge, commit, again. It knows a graph as a core.Def
+// and a durable home as a core.Host (nil: no storage), and nothing of databases.
+type loop struct {
+	def      core.Def
+	topology *core.Topology
+	host     core.Host
+	pos      *core.Position
+	thread   string // identity of the thread, part of every task's id
+	limits   Limits
+	atOnce   int  // tasks that run at the same time; 0: all
+	strict   bool // tests: a node that changes what it read, or asks other questions, fails
+	sink     func(Event)
+	late     func(error) // told about writes after a node returned
+
+	afterDrift bool // a person resumed after drift: the newest question is asked whatever it says
+	steps      int  // super-steps since this start
+	mu         sync.Mutex
+	superseded []*ChangedError
+	minted     int64
+}
+
+func (l *loop) emit(e Event) {
+	if l.sink != nil {
+		e.Step = l.pos.Head.Step + 1
+		l.sink(e)
+	}
+}
+
+// run goes on until the run stops. The error is the engine's own trouble (storage, a lost thread): then nothing says
+// where the run stands but what is stored. Everything that is the run's own affair is in the Stop; cause is its
+// failure as an error, for the caller in this process.
+func (l *loop) run(ctx context.Context) (stop *core.Stop, cause error, err error) {
+	for {
+		stop, cause, err = l.superStep(ctx)
+		if err != nil || stop != nil {
+			return stop, cause, err
+		}
+		l.steps++
+	}
+}
+
+// superStep runs the tasks that are due and merges what they wrote.
+func (l *loop) superStep(ctx context.Context) (*core.Stop, error, error) {
+	tasks := core.Plan(l.pos.Head, l.thread, "")
+	if len(tasks) == 0 {
+		stop, cause := l.ending(l.pos.Head)
+		return stop, cause, l.commit(ctx, core.Commit{Checkpoint: l.pos.Head, Stop: stop})
+	}
+	if stop, cause := l.refused(ctx, len(tasks)); stop != nil {
+		return stop, cause, l.commit(ctx, core.Commit{Checkpoint: l.pos.Head, Stop: stop})
+	}
+	round := l.begin(tasks)
+	if err := round.run(ctx); err != nil {
+		return nil, nil, err
+	}
+	if stop, cause := round.stopped(ctx); stop != nil {
+		return stop, cause, l.commit(ctx, core.Commit{Checkpoint: l.pos.Head, Ended: round.news, Stop: stop})
+	}
+	return l.merge(ctx, round)
+}
+
+// refused says why the next super-step must not start, before anything of it was done.
+func (l *loop) refused(ctx context.Context, tasks int) (*core.Stop, error) {
+	switch {
+	case ctx.Err() != nil:
+		return interrupted(ctx)
+	case l.limits.Steps > 0 && l.steps >= l.limits.Steps:
+		return failed(core.CauseLimit, "", &LimitError{Limit: "steps a run", Max: l.limits.Steps, Have: l.steps + 1})
+	case l.limits.Tasks > 0 && tasks > l.limits.Tasks:
+		return failed(core.CauseLimit, "", &LimitError{Limit: "tasks a super-step", Max: l.limits.Tasks, Have: tasks})
+	}
+	return nil, nil
+}
+
+// merge makes the next checkpoint of a round whose tasks all ended well.
+func (l *loop) merge(ctx context.Context, r *round) (*core.Stop, error, error) {
+	head := l.pos.Head
+	next, err := core.Apply(head, l.topology, l.def.Fold, r.results())
+	if err != nil {
+		cause := core.CauseError
+		if conflict := (*core.ConflictError)(nil); errors.As(err, &conflict) {
+			cause = core.CauseConflict
+		}
+		stop, why := failed(cause, "", err)
+		return stop, why, l.commit(ctx, core.Commit{Checkpoint: head, Ended: r.news, Stop: stop})
+	}
+	next.N, next.ID = l.fresh()
+	c := core.Commit{Checkpoint: head, Next: next, Durable: r.durable}
+	var why error
+	if len(next.Due) == 0 {
+		c.Stop, why = l.ending(next)
+	}
+	if err := l.commit(ctx, c); err != nil {
+		return nil, nil, err
+	}
+	l.advance(next)
+	return c.Stop, why, nil
+}
+
+func (l *loop) advance(next *core.Checkpoint) {
+	l.pos.Head, l.pos.Ended = next, nil
+	clear(l.pos.Steps)
+	clear(l.pos.Questions)
+	if l.sink != nil {
+		l.emit(Event{Kind: EventCheckpoint, Checkpoint: next.ID})
+	}
+}
+
+// ending judges a checkpoint with nothing due: done, unless a join still waits for what will never come.
+func (l *loop) ending(cp *core.Checkpoint) (*core.Stop, error) {
+	for _, j := range l.topology.Joins {
+		arrived := cp.Joins[j.Name()]
+		if len(arrived) == 0 {
+			continue
+		}
+		e := &JoinError{To: j.To, Arrived: arrived}
+		for _, from := range j.From {
+			if !slices.Contains(arrived, from) {
+				e.Missing = append(e.Missing, from)
+			}
+		}
+		return failed(core.CauseError, j.To, e)
+	}
+	return &core.Stop{Status: core.StatusDone}, nil
+}
+
+func failed(cause core.Cause, node string, err error) (*core.Stop, error) {
+	return &core.Stop{Status: core.StatusFailed, Cause: cause, Error: err.Error(), ErrorNode: node}, err
+}
+
+// interrupted is a run whose context ended: cancelled by the verb, or stopped by its caller and free to be resumed.
+func interrupted(ctx context.Context) (*core.Stop, error) {
+	cause := context.Cause(ctx)
+	if c := (*cancelCause)(nil); errors.As(cause, &c) {
+		return &core.Stop{Status: core.StatusCancelled, Error: c.reason}, cause
+	}
+	return failed(core.CauseError, "", fmt.Errorf("stopped by the caller: %w", cause))
+}
+
+// cancelCause is what Cancel ends a run's context with.
+type cancelCause struct{ reason string }
+
+func (c *cancelCause) Error() string { return "cancelled: " + c.reason }
+
+// The loop's way to its host. Without storage nothing is kept. What a task asks for while others do the same is the
+// host's business to order.
+
+func (l *loop) commit(ctx context.Context, c core.Commit) error {
+	if l.host == nil {
+		return nil
+	}
+	return l.host.Commit(context.WithoutCancel(ctx), c)
+}
+
+func (l *loop) record(ctx context.Context, s *core.Step) error {
+	if l.host != nil {
+		if err := l.host.Record(ctx, s); err != nil {
+			return err
+		}
+	}
+	l.emit(Event{Kind: EventStep, Node: s.Node, Task: s.Task, Name: s.Name, Key: s.Key, Seq: s.Seq})
+	return nil
+}
+
+func (l *loop) ask(ctx context.Context, q, replaced *core.Question) error {
+	if err := l.host.Ask(ctx, q, replaced); err != nil {
+		return err
+	}
+	l.emit(Event{Kind: EventQuestion, Node: q.Node, Task: q.Task, Name: q.Name, Key: q.Key, Question: q.ID, Seq: q.Seq})
+	return nil
+}
+
+func (l *loop) changed(t *Task, old, now *core.Question) {
+	path, _, _ := difference(old.Body, now.Body)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.superseded = append(l.superseded, &ChangedError{
+		Thread: now.Thread, Node: t.spec.Node, Name: now.Name, Old: questionOf(old), New: questionOf(now), Path: path,
+	})
+}
+
+func (l *loop) fresh() (int64, string) {
+	if l.host != nil {
+		return l.host.Fresh()
+	}
+	l.minted++
+	return l.minted, numberedID(l.thread, l.minted)
+}

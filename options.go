@@ -1,0 +1,186 @@
+package pawl
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// Start and End are the two ends of every graph.
+const (
+	Start = core.Start
+	End   = core.End
+)
+
+// Durability says when checkpoints and task writes are on disk. Accepted runs, finished steps, questions and answers
+// are on disk when they are reported, in every mode.
+type Durability = core.Durability
+
+// The modes. Sync is the default: a finished super-step is on disk before the next starts. Async lets one super-step
+// be in flight and one wait. Exit keeps only the newest checkpoint, and writes it when the run stops.
+const (
+	Sync  = core.Sync
+	Async = core.Async
+	Exit  = core.Exit
+)
+
+// Limits bound what one graph can do by accident. Zero means the default; a negative number means no limit.
+type Limits struct {
+	Steps     int // super-steps between two starts of a run: 10,000
+	Tasks     int // tasks of one super-step: 100,000
+	Questions int // open questions of one thread: 100,000
+	Crashes   int // crashes of one run before it is parked: 5
+}
+
+func (l Limits) filled() Limits {
+	for _, f := range []struct {
+		at  *int
+		def int
+	}{{&l.Steps, 10_000}, {&l.Tasks, 100_000}, {&l.Questions, 100_000}, {&l.Crashes, 5}} {
+		if *f.at == 0 {
+			*f.at = f.def
+		}
+	}
+	return l
+}
+
+// Options configure an engine. The zero value, and a nil pointer, are the defaults.
+type Options struct {
+	// Durability of runs that do not choose their own. Default: Sync.
+	Durability Durability
+	// Limits of every run.
+	Limits Limits
+	// Concurrency bounds the tasks of one run that run at once; 0: all of a super-step.
+	Concurrency int
+	// Codec encodes bodies at the storage border. Default: none.
+	Codec storage.Codec
+	// Allow is asked on every door before anything is read. nil allows everything inside the tenant. An error refuses:
+	// it is wrapped so that errors.Is(err, ErrDenied) holds.
+	Allow func(ctx context.Context, v VerbInfo) error
+	// Logger is told what has no caller: late writes, takeovers, background trouble. Default: nothing is logged.
+	Logger *slog.Logger
+	// Strict is for tests: a node that changes in place what it read, or asks something else when it runs again, fails.
+	Strict bool
+}
+
+// Verb is what somebody wants of a thread.
+type Verb string
+
+// The verbs. Each is asked of Options.Allow under its own name.
+const (
+	VerbRun    Verb = "run"
+	VerbResume Verb = "resume"
+	VerbRetry  Verb = "retry"
+	VerbFork   Verb = "fork"
+	VerbReplay Verb = "replay"
+	VerbEdit   Verb = "edit"
+	VerbAnswer Verb = "answer"
+	VerbCancel Verb = "cancel"
+	VerbDelete Verb = "delete"
+	VerbRead   Verb = "read"
+)
+
+// VerbInfo is what Options.Allow judges.
+type VerbInfo struct {
+	Verb     Verb
+	Actor    Actor
+	Tenant   string
+	Graph    string // as the caller named it; may be empty
+	Thread   string // empty for an answer by id, before the question is read
+	Question string // for answers
+}
+
+// Actor is who acts. The library trusts what it is given: whoever puts it into a context has verified it, or says in
+// Kind that nobody did.
+type Actor struct {
+	ID     string   `json:"id"`
+	Groups []string `json:"groups,omitempty"`
+	Kind   string   `json:"kind,omitempty"` // "person", "service", "unverified"
+}
+
+type actorKey struct{}
+
+// WithActor says who acts in calls under this context.
+func WithActor(ctx context.Context, a Actor) context.Context {
+	return context.WithValue(ctx, actorKey{}, a)
+}
+
+// ActorFrom returns who acts.
+func ActorFrom(ctx context.Context) Actor {
+	a, _ := ctx.Value(actorKey{}).(Actor)
+	return a
+}
+
+// RunOption is an option of one call of Run, Stream, Resume, Retry, Fork or Replay. One that makes no sense for the
+// verb is refused.
+type RunOption func(*runConfig)
+
+type runConfig struct {
+	mode    Durability
+	runID   string
+	again   []string
+	answers []givenAnswer
+	head    string
+	hold    bool
+	sink    func(Event)
+	reason  string
+}
+
+func configured(options []RunOption) *runConfig {
+	c := &runConfig{}
+	for _, o := range options {
+		if o != nil {
+			o(c)
+		}
+	}
+	return c
+}
+
+// WithDurability chooses the durability of this run.
+func WithDurability(d Durability) RunOption { return func(c *runConfig) { c.mode = d } }
+
+// RunID names the run: a second Run with the same id on the thread starts nothing and reports how that run stands.
+func RunID(id string) RunOption { return func(c *runConfig) { c.runID = id } }
+
+// Again discards what these nodes wrote in the unfinished super-step and runs them again: the way out of a conflict.
+// For Resume.
+func Again(nodes ...string) RunOption {
+	return func(c *runConfig) { c.again = append(c.again, nodes...) }
+}
+
+// At makes the verb conditional: it is refused unless the thread's head is this checkpoint. It is a version check, not
+// time travel.
+func At(checkpoint string) RunOption { return func(c *runConfig) { c.head = checkpoint } }
+
+// Hold makes Fork and Replay move the head without running on; Resume does that later.
+func Hold() RunOption { return func(c *runConfig) { c.hold = true } }
+
+// Reason is kept with what the verb does.
+func Reason(text string) RunOption { return func(c *runConfig) { c.reason = text } }
+
+type givenAnswer struct {
+	id    string // empty: the only open question
+	name  string // of the interrupt that the answer was made for; empty: any
+	value []byte
+	err   error
+}
+
+// Answer gives an answer to an open question by id, to be taken by Resume before it goes on; an empty id means the
+// only open question of the thread, and is refused when there are more. Several answers are taken together or not at
+// all.
+func (in Interrupt[Q, A]) Answer(id string, a A) RunOption {
+	return func(c *runConfig) {
+		doc, err := marshalAnswer(a)
+		c.answers = append(c.answers, givenAnswer{id: id, name: in.Name, value: doc, err: err})
+	}
+}
+
+// AnswerWith is Interrupt.Answer without the types: value is anything that encoding/json can encode, or raw JSON.
+func AnswerWith(id string, value any) RunOption {
+	return func(c *runConfig) {
+		doc, err := marshalAnswer(value)
+		c.answers = append(c.answers, givenAnswer{id: id, value: doc, err: err})
+	}
+}

@@ -1,0 +1,192 @@
+package pawl
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/core"
+)
+
+// Status is where a thread stands.
+type Status = core.Status
+
+// The statuses of a thread. Waiting is an outcome like Done, not an error. Crashed means that its owner died while it
+// ran.
+const (
+	StatusNew = core.StatusNew // nothing was ever run
+	Pending   = core.StatusPending
+	Running   = core.StatusRunning
+	Waiting   = core.StatusWaiting
+	Done      = core.StatusDone
+	Failed    = core.StatusFailed
+	Crashed   = core.StatusCrashed
+	Cancelled = core.StatusCancelled
+)
+
+// Cause says why a run failed.
+type Cause = core.Cause
+
+// The causes. Concluded: the graph said so (Conclude). Conflict: two tasks wrote one Last. Drift: a question kept
+// changing on replay. Limit: see Limits. Crashing: parked after too many crashes.
+const (
+	CauseConcluded = core.CauseConcluded
+	CauseError     = core.CauseError
+	CauseConflict  = core.CauseConflict
+	CauseDrift     = core.CauseDrift
+	CauseLimit     = core.CauseLimit
+	CauseCrashing  = core.CauseCrashing
+)
+
+// Question is one asking of a declared question, as people see it.
+type Question struct {
+	ID       string          `json:"id"`
+	Thread   string          `json:"thread"`
+	Graph    string          `json:"graph"`
+	Node     string          `json:"node"`
+	Path     string          `json:"path"`
+	Name     string          `json:"name"`
+	Key      string          `json:"key,omitempty"`
+	Revision int             `json:"revision"`
+	State    string          `json:"state"`
+	Body     json.RawMessage `json:"body"`
+	Schema   json.RawMessage `json:"schema,omitempty"` // of the answer
+	Digest   string          `json:"digest"`           // of what was asked
+	Asked    time.Time       `json:"asked"`
+	Due      time.Time       `json:"due,omitzero"`
+	Answer   json.RawMessage `json:"answer,omitempty"`
+	By       string          `json:"by,omitempty"`
+	At       time.Time       `json:"at,omitzero"` // of the answer
+}
+
+func questionOf(q *core.Question) Question {
+	return Question{
+		ID: q.ID, Thread: q.Thread, Graph: q.Graph, Node: q.Node, Path: q.Path, Name: q.Name, Key: q.Key,
+		Revision: q.Revision, State: string(q.State), Body: q.Body, Schema: q.Schema, Digest: q.Digest, Asked: q.Asked,
+		Due: q.Due, Answer: q.Answer, By: q.AnsweredBy, At: q.AnsweredAt,
+	}
+}
+
+func questionsOf(qs []core.Question) []Question {
+	out := make([]Question, len(qs))
+	for i := range qs {
+		out[i] = questionOf(&qs[i])
+	}
+	return out
+}
+
+// Outcome is how a run stands when a verb returns: whole for Done and Waiting, and beside the error for Failed and
+// Cancelled.
+type Outcome struct {
+	Thread     string          `json:"thread"`
+	Graph      string          `json:"graph"`
+	Run        string          `json:"run"`
+	Attempt    string          `json:"attempt"`
+	Status     Status          `json:"status"`
+	Cause      Cause           `json:"cause,omitempty"`
+	Reason     string          `json:"reason,omitempty"`
+	Node       string          `json:"node,omitempty"`       // where it failed
+	Checkpoint string          `json:"checkpoint,omitempty"` // the head
+	Next       []string        `json:"next,omitempty"`       // nodes that are due
+	Values     json.RawMessage `json:"values,omitempty"`     // the state, as a JSON object
+	Waiting    []Question      `json:"waiting,omitempty"`    // open questions, in the order of asking
+	Superseded []*ChangedError `json:"-"`                    // answers that landed on a question that had changed
+}
+
+// difference finds the first place where two JSON documents differ: a path for people, and both values there.
+func difference(a, b []byte) (path, was, is string) {
+	decode := func(doc []byte) any {
+		d := json.NewDecoder(bytes.NewReader(doc))
+		d.UseNumber()
+		var v any
+		if d.Decode(&v) != nil {
+			return string(doc)
+		}
+		return v
+	}
+	path, was, is, _ = differ("$", decode(a), decode(b))
+	return path, was, is
+}
+
+func differ(at string, a, b any) (path, was, is string, found bool) {
+	if x, ok := a.(map[string]any); ok {
+		if y, ok := b.(map[string]any); ok {
+			return differKeys(at, x, y)
+		}
+	}
+	if x, ok := a.([]any); ok {
+		if y, ok := b.([]any); ok {
+			for i := range max(len(x), len(y)) {
+				if path, was, is, found = differ(at+"["+strconv.Itoa(i)+"]", item(x, i), item(y, i)); found {
+					return path, was, is, true
+				}
+			}
+			return "", "", "", false
+		}
+	}
+	if was, is = show(a), show(b); was != is {
+		return at, was, is, true
+	}
+	return "", "", "", false
+}
+
+func differKeys(at string, x, y map[string]any) (path, was, is string, found bool) {
+	var keys []string
+	for k := range x {
+		keys = append(keys, k)
+	}
+	for k := range y {
+		if _, ok := x[k]; !ok {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		a, inA := x[k]
+		b, inB := y[k]
+		if inA != inB {
+			return at + "." + k, presence(a, inA), presence(b, inB), true
+		}
+		if path, was, is, found = differ(at+"."+k, a, b); found {
+			return path, was, is, true
+		}
+	}
+	return "", "", "", false
+}
+
+func presence(v any, there bool) string {
+	if !there {
+		return "absent"
+	}
+	return show(v)
+}
+
+func item(list []any, i int) any {
+	if i < len(list) {
+		return list[i]
+	}
+	return missing{}
+}
+
+type missing struct{}
+
+func (missing) MarshalJSON() ([]byte, error) { return []byte(`"absent"`), nil }
+
+func show(v any) string {
+	doc, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(doc)
+}
+
+func marshalAnswer(v any) ([]byte, error) {
+	doc, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("pawl: the answer cannot be encoded as JSON: %w; nothing was consumed", err)
+	}
+	return doc, nil
+}

@@ -1,0 +1,293 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/local"
+	"github.com/pawl-dev/pawl/internal/records"
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// looks is how often a verb looks again when the thread changed between looking and claiming.
+const looks = 16
+
+// view is what a verb decides on: where the thread stands, and the checkpoint that it starts from.
+type view struct {
+	*local.Seen
+	from *core.Checkpoint // filled under the program's topology; nil: none
+	pos  core.Position    // what hangs from the head
+}
+
+// look reads the thread. pick chooses the checkpoint to start from (nil: the head).
+func (t *Thread) look(ctx context.Context, d core.Def, pick func(*records.Reader, *local.Seen) (*records.Stored, error)) (*view, error) {
+	v := &view{}
+	err := t.eng.store.View(ctx, func(tx storage.Tx) error {
+		seen, err := t.eng.store.PeekTx(tx, t.eng.tenant, t.id)
+		if err != nil {
+			return err
+		}
+		*v = view{Seen: seen}
+		if seen.Info == nil {
+			return nil
+		}
+		if seen.Info.Graph != d.Topology().Graph {
+			return fmt.Errorf("pawl: thread %q belongs to graph %q, not %q; nothing was done", t.id, seen.Info.Graph, d.Topology().Graph)
+		}
+		r := records.NewReader(t.eng.store.Box, tx, seen.Info)
+		from := seen.Head
+		if pick != nil {
+			if from, err = pick(r, seen); err != nil {
+				return err
+			}
+		}
+		if from == nil {
+			return nil
+		}
+		if err := t.compatible(r, seen, from, d); err != nil {
+			return err
+		}
+		if err := r.Fill(from, d.Topology()); err != nil {
+			return err
+		}
+		v.from = from.Checkpoint
+		return r.Hanging(from.Checkpoint.N, &v.pos)
+	})
+	return v, err
+}
+
+// compatible compares the channels of a stored checkpoint with the program's; what a run in flight needs besides is
+// checked where it goes on.
+func (t *Thread) compatible(r *records.Reader, seen *local.Seen, from *records.Stored, d core.Def) error {
+	old, err := r.Topology(from.Checkpoint)
+	if err != nil {
+		return err
+	}
+	if diff := core.Compare(old, d.Topology(), nil); diff != nil {
+		return t.versionError(seen.Run, old, d, diff)
+	}
+	return nil
+}
+
+func (t *Thread) versionError(run *core.Run, old *core.Topology, d core.Def, diff *core.Difference) error {
+	e := &VersionError{
+		Thread: t.id, Graph: old.Graph, Was: core.GraphDigest(old), Is: core.GraphDigest(d.Topology()), First: diff.String(),
+	}
+	if run != nil {
+		e.Run = run.ID
+	}
+	return e
+}
+
+// goesOn says whether a run may go on from a checkpoint under the program's graph, by what its past can tell.
+func (t *Thread) goesOn(v *view, from *core.Checkpoint, old *core.Topology, d core.Def) error {
+	past := append([]string{core.Start}, from.Visited...)
+	past = append(past, dueNames(from.Due)...)
+	if diff := core.Compare(old, d.Topology(), past); diff != nil {
+		return t.versionError(v.Run, old, d, diff)
+	}
+	return nil
+}
+
+// under makes the program's graph the run's newest, if it is another than before, and returns its number.
+func under(run *core.Run, d core.Def) int {
+	digest := core.GraphDigest(d.Topology())
+	if n := len(run.Graphs); n == 0 || run.Graphs[n-1] != digest {
+		run.Graphs = append(run.Graphs[:n:n], digest)
+	}
+	return len(run.Graphs) - 1
+}
+
+// start makes a run's first checkpoints: its input on top of the state before, and, if the graph's first routes allow,
+// the first real snapshot. A route that fails is left to the loop, which reports it.
+func (t *Thread) start(ctx context.Context, d core.Def, fresh func() (int64, string), run *core.Run, before *core.Checkpoint) []*core.Checkpoint {
+	topology := d.Topology()
+	first := &core.Checkpoint{
+		Step: -1, Source: core.SourceInput, Run: run.N, Graph: len(run.Graphs) - 1, Due: []core.Due{{Node: core.Start}},
+		Values: make([]*core.Value, len(topology.Channels)),
+	}
+	if before != nil {
+		first.Step, first.Values = before.Step+1, before.Values
+		if run.AttemptN == 1 {
+			first.Parent = before.N
+		}
+	}
+	first.N, first.ID = fresh()
+	cps := []*core.Checkpoint{first}
+	task := core.Plan(first, t.identity(), "")[0]
+	l := t.newLoop(d, &core.Position{Run: run, Head: first}, nil, &runConfig{})
+	r := l.begin([]core.Task{task})
+	r.runOne(ctx, 0)
+	if r.tasks[0].state != done {
+		return cps
+	}
+	next, err := core.Apply(first, topology, d.Fold, r.results())
+	if err != nil {
+		return cps
+	}
+	next.N, next.ID = fresh()
+	return append(cps, next)
+}
+
+// run is Run after its input was read.
+func (t *Thread) run(ctx context.Context, input []core.Write, cfg *runConfig) (*Outcome, error) {
+	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbRun, Graph: t.graph, Thread: t.id}); err != nil {
+		return nil, err
+	}
+	d, err := t.code()
+	if err != nil {
+		return nil, err
+	}
+	if err := t.fits(VerbRun, cfg); err != nil {
+		return nil, err
+	}
+	run := &core.Run{
+		ID: cfg.runID, AttemptN: 1, Attempt: uuid.NewString(), Kind: core.RunInput, Mode: cfg.mode, Status: core.StatusRunning,
+		Input: input, InputHash: hashWrites(input), Actor: ActorFrom(ctx).ID, Accepted: time.Now().UTC(),
+	}
+	if run.ID == "" {
+		run.ID = uuid.NewString()
+	}
+	under(run, d)
+	if t.eng.store == nil {
+		return t.runUnkept(ctx, d, run, cfg)
+	}
+	return t.claiming(ctx, VerbRun, func() (*Outcome, error) { return t.accept(ctx, d, run, cfg) })
+}
+
+// accept makes a run durable and runs it.
+func (t *Thread) accept(ctx context.Context, d core.Def, run *core.Run, cfg *runConfig) (*Outcome, error) {
+	v, err := t.look(ctx, d, nil)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.runID != "" && v.Info != nil {
+		if out, found, err := t.known(ctx, v, run); found || err != nil {
+			return out, err
+		}
+	}
+	if err := t.legal(VerbRun, v, cfg); err != nil {
+		return nil, err
+	}
+	home := t.home(v, d)
+	run.N = home.NewRun()
+	if v.from != nil {
+		run.Before = v.from.N
+	}
+	cps := t.start(ctx, d, home.Fresh, run, v.from)
+	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{run}, Withdraw: len(v.Open) > 0}
+	if run.Mode == Sync {
+		b.Checkpoints = cps
+	}
+	if err := home.Claim(ctx, v.Seen, run, b); err != nil {
+		return nil, err
+	}
+	if run.Mode != Sync {
+		home.Queue(cps)
+	}
+	l := t.newLoop(d, &core.Position{Run: run, Head: cps[len(cps)-1]}, home, cfg)
+	l.emit(Event{Kind: EventAccepted, Run: run.ID, Seq: run.Seq})
+	return t.execute(ctx, l, home)
+}
+
+func (t *Thread) home(v *view, d core.Def) *local.Home {
+	return local.NewHome(t.eng.store, v.Seen, t.eng.tenant, t.id, d.Topology(), max(t.eng.limits.Questions, 0))
+}
+
+// known reports the run that has the id already, if the thread has one.
+func (t *Thread) known(ctx context.Context, v *view, want *core.Run) (*Outcome, bool, error) {
+	if v.Run == nil || v.Run.ID != want.ID {
+		found, err := t.findRun(ctx, v.Info.N, want.ID)
+		if err != nil || found == nil {
+			return nil, false, err
+		}
+		if found.InputHash != want.InputHash {
+			return nil, true, t.runIDReused(want.ID)
+		}
+		out := &Outcome{Thread: t.id, Graph: v.Info.Graph, Run: found.ID, Attempt: found.Attempt, Status: found.Status,
+			Cause: found.Cause, Reason: found.Error, Node: found.ErrorNode}
+		return t.standing(out)
+	}
+	if v.Run.InputHash != want.InputHash {
+		return nil, true, t.runIDReused(want.ID)
+	}
+	out, err := t.stands(v)
+	if err != nil {
+		return nil, true, err
+	}
+	return t.standing(out)
+}
+
+func (t *Thread) standing(out *Outcome) (*Outcome, bool, error) {
+	switch out.Status {
+	case Done, Waiting:
+		return out, true, nil
+	case Running, Pending:
+		return out, true, &VerbError{Verb: VerbRun, Thread: t.id, Status: out.Status, Advice: "this run was started before and is going on"}
+	}
+	return out, true, runError(t.id, out.Run, out)
+}
+
+func (t *Thread) runIDReused(id string) error {
+	return fmt.Errorf("pawl: thread %q: run %q was started before with another input; nothing was started; give this one another RunID", t.id, id)
+}
+
+func (t *Thread) findRun(ctx context.Context, number int64, id string) (*core.Run, error) {
+	var run *core.Run
+	err := t.eng.store.View(ctx, func(tx storage.Tx) error {
+		rows, err := tx.List(records.Run, storage.Query{Index: "by_id", Range: storage.Range{Prefix: []any{number, id}}, Desc: true, Limit: 1})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		run, err = t.eng.store.Box.ReadRun(t.id, rows[0])
+		return err
+	})
+	return run, err
+}
+
+// claiming does what a verb does, again as long as the thread changes under it.
+func (t *Thread) claiming(ctx context.Context, verb Verb, do func() (*Outcome, error)) (*Outcome, error) {
+	for range looks {
+		out, err := do()
+		if !errors.Is(err, local.ErrMoved) {
+			return out, err
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("pawl: thread %q: %s: %w; nothing was changed", t.id, verb, context.Cause(ctx))
+		}
+	}
+	return nil, &VerbError{Verb: verb, Thread: t.id, Status: Running, Advice: "others keep changing it; try again"}
+}
+
+// runUnkept runs a graph without storage.
+func (t *Thread) runUnkept(ctx context.Context, d core.Def, run *core.Run, cfg *runConfig) (*Outcome, error) {
+	l := t.newLoop(d, &core.Position{Run: run}, nil, cfg)
+	l.sink = nil
+	cps := t.start(ctx, d, l.fresh, run, nil)
+	l.pos.Head, l.sink = cps[len(cps)-1], cfg.sink
+	ctx, leave, err := t.eng.enter(ctx, t.id)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	stop, cause, err := l.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.outcome(ctx, l, run, stop, cause)
+}
+
+func hashWrites(ws []core.Write) string {
+	parts := []string{"input"}
+	for _, w := range ws {
+		parts = append(parts, w.Channel, string(w.Op), string(w.Data))
+	}
+	return core.ID(parts...)
+}
+
+func numberedID(thread string, n int64) string { return fmt.Sprintf("%s/%d", thread, n) }

@@ -1,0 +1,358 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/core"
+)
+
+// round is one super-step in the making.
+type round struct {
+	loop    *loop
+	tasks   []attempt
+	news    []core.Ended // ended in this start of the loop and not yet handed to the host
+	durable bool         // a node that ended is declared durable
+}
+
+type progress int
+
+const (
+	idle    progress = iota // not entered, or stopped before it ended
+	done                    // its result counts
+	waits                   // for an answer
+	failing                 // its error counts
+)
+
+// attempt is one task in the round.
+type attempt struct {
+	task   *Task
+	state  progress
+	known  bool // its end is stored already
+	result core.Result
+	err    error
+	tries  int
+}
+
+// begin sets a round up: what ended before is taken over, what still waits stays as it is.
+func (l *loop) begin(tasks []core.Task) *round {
+	r := &round{loop: l, tasks: make([]attempt, len(tasks))}
+	ended := map[string]*core.Ended{}
+	for i := range l.pos.Ended {
+		if e := &l.pos.Ended[i]; !e.Failed {
+			ended[e.Result.Task.ID] = e
+		}
+	}
+	for i, spec := range tasks {
+		a := &r.tasks[i]
+		a.task = newTask(l, spec, l.def.Policy(spec.Node))
+		if e := ended[spec.ID]; e != nil {
+			a.state, a.known, a.result = done, true, e.Result
+			a.result.Task = spec
+		} else if a.task.stillOpen() {
+			a.state = waits
+		}
+	}
+	return r
+}
+
+// stillOpen says whether a question of the task, as loaded, has neither an answer nor come to its due time.
+func (t *Task) stillOpen() bool {
+	for _, q := range t.asked {
+		if q.State == core.QuestionOpen && (q.Due.IsZero() || t.loop.host.Now().Before(q.Due)) {
+			return true
+		}
+	}
+	return false
+}
+
+// run enters every task that may be entered, at once, and hands what ended to the host while others go on.
+func (r *round) run(ctx context.Context) error {
+	var ready []int
+	for i := range r.tasks {
+		if r.tasks[i].state == idle {
+			ready = append(ready, i)
+		}
+	}
+	if len(ready) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if len(ready) == 1 {
+		r.runOne(ctx, ready[0])
+		r.ended(ready[0])
+		return nil
+	}
+	over := make(chan int, len(ready))
+	workers := len(ready)
+	if r.loop.atOnce > 0 {
+		workers = min(workers, r.loop.atOnce)
+	}
+	queue := make(chan int, len(ready))
+	for _, i := range ready {
+		queue <- i
+	}
+	close(queue)
+	var wg sync.WaitGroup
+	var work func()
+	work = func() {
+		finished := false
+		defer func() {
+			if !finished {
+				wg.Go(work) // a node ended this goroutine: another takes its place
+			}
+		}()
+		for i := range queue {
+			r.surely(ctx, i, over)
+		}
+		finished = true
+	}
+	for range workers {
+		wg.Go(work)
+	}
+	defer wg.Wait()
+	return r.gather(ctx, cancel, over, len(ready))
+}
+
+// surely runs a task and reports it over, even if its node ends the goroutine.
+func (r *round) surely(ctx context.Context, i int, over chan<- int) {
+	returned := false
+	defer func() {
+		if a := &r.tasks[i]; !returned {
+			a.state, a.err = failing, &PanicError{Node: a.task.spec.Node}
+		}
+		over <- i
+	}()
+	r.runOne(ctx, i)
+	returned = true
+}
+
+// gather takes ended tasks in as they come. The last ones are left to the commit that ends the super-step.
+func (r *round) gather(ctx context.Context, cancel context.CancelCauseFunc, over chan int, left int) error {
+	for left > 0 {
+		batch := []int{<-over}
+		for more := true; more; {
+			select {
+			case i := <-over:
+				batch = append(batch, i)
+			default:
+				more = false
+			}
+		}
+		left -= len(batch)
+		slices.Sort(batch)
+		for _, i := range batch {
+			r.ended(i)
+			if a := &r.tasks[i]; a.state == failing {
+				cancel(fmt.Errorf("node %q failed in the same super-step", a.task.spec.Node))
+			}
+		}
+		if left == 0 || len(r.news) == 0 {
+			continue
+		}
+		c := core.Commit{Checkpoint: r.loop.pos.Head, Ended: r.news, Durable: r.durable}
+		if err := r.loop.commit(ctx, c); err != nil {
+			cancel(err)
+			return err
+		}
+		r.news, r.durable = nil, false
+	}
+	return nil
+}
+
+// ended turns a finished task into news for the host.
+func (r *round) ended(i int) {
+	a := &r.tasks[i]
+	l := r.loop
+	e := Event{Kind: EventTaskEnd, Node: a.task.spec.Node, Task: a.task.spec.ID, Err: a.err}
+	switch a.state {
+	case done:
+		r.durable = r.durable || a.task.policy.Durable
+		if err := core.Adopt(l.pos.Head, l.topology, &a.result); err != nil {
+			a.state, a.err, e.Err = failing, err, err
+		}
+	case waits:
+		e.Kind = EventTaskWait
+	case idle:
+		return
+	}
+	l.emit(e)
+	if a.state == waits || l.host == nil {
+		return
+	}
+	n := core.Ended{Checkpoint: l.pos.Head.N, Result: a.result, Tries: a.tries, At: l.host.Now()}
+	if a.state == failing {
+		n.Result, n.Failed, n.Error, n.Cause = core.Result{Task: a.task.spec}, true, a.err.Error(), causeOf(a.err)
+	}
+	r.news = append(r.news, n)
+}
+
+// stopped says whether the round ends the run, with the first failure in plan order as the reason.
+func (r *round) stopped(ctx context.Context) (*core.Stop, error) {
+	var stop *core.Stop
+	var cause error
+	var waiting, unfinished bool
+	for i := range r.tasks {
+		a := &r.tasks[i]
+		switch a.state {
+		case failing:
+			if stop == nil {
+				stop, cause = failed(causeOf(a.err), a.task.spec.Node, a.err)
+			}
+			stop.Withdraw = append(stop.Withdraw, a.task.openQuestions()...)
+		case waits:
+			waiting = true
+		case idle:
+			unfinished = true
+		}
+	}
+	switch {
+	case stop != nil:
+		return stop, cause
+	case ctx.Err() != nil && (unfinished || waiting):
+		if unfinished || isCancel(ctx) {
+			return interrupted(ctx)
+		}
+		return &core.Stop{Status: core.StatusWaiting}, nil
+	case unfinished:
+		return failed(core.CauseError, "", errors.New("a task was stopped before it ended"))
+	case waiting:
+		return &core.Stop{Status: core.StatusWaiting}, nil
+	}
+	return nil, nil
+}
+
+func isCancel(ctx context.Context) bool {
+	c := (*cancelCause)(nil)
+	return errors.As(context.Cause(ctx), &c)
+}
+
+func (t *Task) openQuestions() []core.Question {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []core.Question
+	for _, q := range t.asked {
+		if q.State == core.QuestionOpen || q.State == core.QuestionSubmitted {
+			out = append(out, *q)
+		}
+	}
+	return out
+}
+
+func (r *round) results() []core.Result {
+	out := make([]core.Result, len(r.tasks))
+	for i := range r.tasks {
+		out[i] = r.tasks[i].result
+	}
+	return out
+}
+
+func causeOf(err error) core.Cause {
+	if c := (*concluded)(nil); errors.As(err, &c) {
+		return core.CauseConcluded
+	}
+	if d := (*DriftError)(nil); errors.As(err, &d) {
+		return core.CauseDrift
+	}
+	return core.CauseError
+}
+
+// runOne runs a task to its end: its tries, and what they come to.
+func (r *round) runOne(ctx context.Context, i int) {
+	a := &r.tasks[i]
+	t := a.task
+	r.loop.emit(Event{Kind: EventTaskStart, Node: t.spec.Node, Task: t.spec.ID})
+	for {
+		a.tries++
+		out, err := t.once(ctx)
+		if fatal := t.broken(); fatal != nil {
+			a.state, a.err = failing, fatal
+			return
+		}
+		switch {
+		case t.Waiting() != nil && (err == nil || errors.Is(err, ErrWaiting)):
+			if a.state = waits; err == nil {
+				r.loop.emit(Event{Kind: EventDropped, Node: t.spec.Node, Task: t.spec.ID})
+			}
+			return
+		case err == nil:
+			a.state, a.result = done, core.Result{Task: t.spec, Writes: out.Writes, Next: out.Next}
+			return
+		case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
+			return // stopped from outside, not failed: it stays unfinished
+		case a.tries >= t.policy.Tries || !retryable(err) || !pause(ctx, backoff(t.policy, a.tries)):
+			a.state, a.err = failing, &NodeError{Thread: r.loop.thread, Node: t.spec.Node, Task: t.spec.ID, Try: a.tries, Err: err}
+			return
+		}
+		r.loop.emit(Event{Kind: EventTaskRetry, Node: t.spec.Node, Task: t.spec.ID, Err: err})
+	}
+}
+
+// once is one entry of the node.
+func (t *Task) once(ctx context.Context) (out core.TaskOutput, err error) {
+	if d := t.policy.Timeout; d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, d, fmt.Errorf("node %q did not end within its timeout of %v", t.spec.Node, d))
+		defer cancel()
+		defer func() {
+			if err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+				err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+			}
+		}()
+	}
+	returned := false
+	defer func() {
+		if p := recover(); p != nil || !returned {
+			err = &PanicError{Node: t.spec.Node, Value: p, Stack: debug.Stack()}
+		}
+	}()
+	in := core.TaskInput{Task: t.spec, Values: t.loop.pos.Head.Values}
+	if t.spec.Node == core.Start {
+		in.Input = t.loop.pos.Run.Input
+	}
+	out, err = t.loop.def.RunTask(t.enter(ctx), in)
+	returned = true
+	return out, err
+}
+
+func retryable(err error) bool {
+	final, end := (*noRetry)(nil), (*concluded)(nil)
+	return !errors.As(err, &final) && !errors.As(err, &end)
+}
+
+// backoff doubles from try to try up to a cap, with up to a tenth of jitter so that siblings do not march in step.
+func backoff(p core.Policy, tries int) time.Duration {
+	d := p.Wait
+	for range tries - 1 {
+		if d *= 2; d >= p.MaxWait {
+			d = p.MaxWait
+			break
+		}
+	}
+	if d <= 0 {
+		return 0
+	}
+	return d + rand.N(d/10+1)
+}
+
+// pause waits and says whether it was left to.
+func pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

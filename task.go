@@ -1,0 +1,182 @@
+package pawl
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pawl-dev/pawl/internal/core"
+)
+
+// Task is the running execution of one node: the engine's side of the context that a node is given. It lives as long
+// as the node's function runs.
+type Task struct {
+	loop   *loop
+	spec   core.Task
+	policy core.Policy
+	guard  *seal
+
+	mu     sync.Mutex
+	booked map[string]bool           // addresses used in this entry
+	steps  map[string]*core.Step     // journal, by address
+	asked  map[string]*core.Question // newest revision, by address
+	open   map[string]*core.Question // what this entry waits for, by id
+	fatal  error                     // the task cannot end well, whatever the node returns
+	root   branch
+}
+
+// branch is a part of a task that waits as one: the node itself, or one function of All.
+type branch struct {
+	parent  *branch
+	waiting atomic.Bool
+}
+
+func (b *branch) isWaiting() bool {
+	for ; b != nil; b = b.parent {
+		if b.waiting.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// scope is where in a task a context stands.
+type scope struct {
+	task   *Task
+	branch *branch
+	path   string // addresses of the steps around it
+}
+
+type scopeKey struct{}
+
+func scopeFrom(ctx context.Context) *scope {
+	s, _ := ctx.Value(scopeKey{}).(*scope)
+	return s
+}
+
+func (s *scope) in(ctx context.Context) context.Context { return context.WithValue(ctx, scopeKey{}, s) }
+
+// TaskFrom returns the running task of a node's context.
+func TaskFrom(ctx context.Context) (*Task, bool) {
+	if s := scopeFrom(ctx); s != nil {
+		return s.task, true
+	}
+	return nil, false
+}
+
+// TaskKey is the same text on every entry and try of a task, in every process, and another for every other task: good
+// for a user's own idempotent table. A fork runs other tasks, so it is no key for an outside action. Empty outside a
+// task.
+func TaskKey(ctx context.Context) string {
+	if t, ok := TaskFrom(ctx); ok {
+		return t.spec.Path
+	}
+	return ""
+}
+
+// Opt is an option of a single Step or Ask.
+type Opt func(*opts)
+
+type opts struct{ key string }
+
+// Key tells apart several uses of one name in one node, for instance in a loop. It is the only way to repeat a name:
+// nothing is numbered, so inserting a use never moves a result or an answer.
+func Key(k string) Opt { return func(o *opts) { o.key = k } }
+
+func collect(list []Opt) opts {
+	var o opts
+	for _, f := range list {
+		f(&o)
+	}
+	return o
+}
+
+func newTask(l *loop, spec core.Task, policy core.Policy) *Task {
+	t := &Task{loop: l, spec: spec, policy: policy}
+	if l.pos == nil {
+		return t
+	}
+	for i := range l.pos.Steps[spec.ID] {
+		s := &l.pos.Steps[spec.ID][i]
+		if t.steps == nil {
+			t.steps = map[string]*core.Step{}
+		}
+		t.steps[s.Address] = s
+	}
+	for i := range l.pos.Questions[spec.ID] {
+		q := &l.pos.Questions[spec.ID][i]
+		if t.asked == nil {
+			t.asked = map[string]*core.Question{}
+		}
+		t.asked[q.Address] = q
+	}
+	return t
+}
+
+// enter starts one entry of the node: names are free again, nothing is waited for yet.
+func (t *Task) enter(ctx context.Context) context.Context {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.booked, t.open, t.fatal = nil, nil, nil
+	t.root.waiting.Store(false)
+	return (&scope{task: t, branch: &t.root}).in(ctx)
+}
+
+// book takes an address for this entry.
+func (t *Task) book(a core.Address) (string, error) {
+	id := a.ID()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.booked[id] {
+		err := fmt.Errorf("node %q: %s: %w; give each use of the name its own pawl.Key", t.spec.Node, a, ErrNameReused)
+		t.failLocked(err)
+		return "", err
+	}
+	if t.booked == nil {
+		t.booked = map[string]bool{}
+	}
+	t.booked[id] = true
+	return id, nil
+}
+
+// fail makes the task fail whatever the node does with the error.
+func (t *Task) fail(err error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failLocked(err)
+	return err
+}
+
+func (t *Task) failLocked(err error) {
+	if t.fatal == nil {
+		t.fatal = err
+	}
+}
+
+// Waiting is ErrWaiting while a question of this entry is open, else nil.
+func (t *Task) Waiting() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.open) > 0 {
+		return ErrWaiting
+	}
+	return nil
+}
+
+func (t *Task) broken() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.fatal
+}
+
+func (t *Task) attach(g *seal) { t.guard = g }
+func (t *Task) strict() bool   { return t.loop != nil && t.loop.strict }
+func (t *Task) lateWrite(err error) {
+	if t.loop != nil && t.loop.late != nil {
+		t.loop.late(err)
+	}
+}
+
+// place is where what the task asks for hangs from.
+func (t *Task) place() (checkpoint int64) { return t.loop.pos.Head.N }

@@ -1,0 +1,322 @@
+package pawl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/local"
+)
+
+// Thread is a handle to one durable history, without its types: JSON in, JSON out. It is cheap, holds no state and is
+// safe for concurrent use. One run at a time: another is refused with a *VerbError that matches ErrBusy.
+type Thread struct {
+	eng   *Engine
+	graph string
+	id    string
+}
+
+// Thread returns the handle of a thread of a graph. Nothing is read or made. With an empty graph name it serves the
+// doors that need no code: reading, answering, cancelling and deleting.
+func (e *Engine) Thread(graph, id string) *Thread { return &Thread{eng: e, graph: graph, id: id} }
+
+// ID is the thread's id.
+func (t *Thread) ID() string { return t.id }
+
+// ThreadOf is a Thread of a graph over state S.
+type ThreadOf[S any] struct {
+	*Thread
+	def *def[S]
+}
+
+// Thread returns the typed handle of a thread, and registers the graph with the engine.
+func (g *Graph[S]) Thread(e *Engine, id string) *ThreadOf[S] {
+	t := &ThreadOf[S]{Thread: e.Thread(g.Name(), id), def: g.def}
+	if err := e.Register(g); err != nil {
+		t.Thread = &Thread{eng: e, graph: "", id: id}
+	}
+	return t
+}
+
+// OutcomeOf is an Outcome with its state decoded.
+type OutcomeOf[S any] struct {
+	Outcome
+	State *S
+}
+
+func typed[S any](d *def[S], out *Outcome, err error) (*OutcomeOf[S], error) {
+	if out == nil {
+		return nil, err
+	}
+	state, bad := d.read(out)
+	return &OutcomeOf[S]{Outcome: *out, State: state}, errors.Join(err, bad)
+}
+
+// Run starts a run with what the literal sets, and returns when it stops: err is nil for Done and Waiting only. Failed
+// and Cancelled give the whole outcome and a *RunError.
+func (t *ThreadOf[S]) Run(ctx context.Context, in *S, options ...RunOption) (*OutcomeOf[S], error) {
+	writes, err := t.def.layout.literal(in)
+	if err != nil {
+		return nil, fmt.Errorf("pawl: thread %q: the input cannot be read: %w; nothing was started", t.id, err)
+	}
+	out, err := t.run(ctx, writes, configured(options))
+	return typed(t.def, out, err)
+}
+
+// Resume goes on from the head: after answers, after a crash, and after a failure with the unfinished tasks only.
+func (t *ThreadOf[S]) Resume(ctx context.Context, options ...RunOption) (*OutcomeOf[S], error) {
+	out, err := t.Thread.Resume(ctx, options...)
+	return typed(t.def, out, err)
+}
+
+// Retry starts a failed or cancelled run over: same input, fresh attempt, from the state before that input.
+func (t *ThreadOf[S]) Retry(ctx context.Context, options ...RunOption) (*OutcomeOf[S], error) {
+	out, err := t.Thread.Retry(ctx, options...)
+	return typed(t.def, out, err)
+}
+
+// Fork moves the head to a new branch from an older point, with the changes that edit makes, and runs on.
+func (t *ThreadOf[S]) Fork(ctx context.Context, at Point, edit func(*S) error, options ...RunOption) (*OutcomeOf[S], error) {
+	out, err := t.fork(ctx, VerbFork, at, func(values []*core.Value) ([]core.Write, error) { return t.def.edited(values, edit) }, configured(options))
+	return typed(t.def, out, err)
+}
+
+// Replay is Fork without changes.
+func (t *ThreadOf[S]) Replay(ctx context.Context, at Point, options ...RunOption) (*OutcomeOf[S], error) {
+	out, err := t.Thread.Replay(ctx, at, options...)
+	return typed(t.def, out, err)
+}
+
+// Edit changes the state at the head from outside. What is due stays due; open questions are withdrawn.
+func (t *ThreadOf[S]) Edit(ctx context.Context, edit func(*S) error, options ...RunOption) (*OutcomeOf[S], error) {
+	out, err := t.edit(ctx, func(values []*core.Value) ([]core.Write, error) { return t.def.edited(values, edit) }, configured(options))
+	return typed(t.def, out, err)
+}
+
+// Read decodes the state of a snapshot.
+func (t *ThreadOf[S]) Read(s *Snapshot) (*S, error) {
+	return t.def.read(&Outcome{Values: s.Values, Thread: t.id})
+}
+
+// Stream is Run that tells what happens while it does. The last event is EventFinished with the outcome; an error is
+// the last pair. Leaving the loop stops the run, waits for its tasks and keeps the thread resumable.
+func (t *ThreadOf[S]) Stream(ctx context.Context, in *S, options ...RunOption) iter.Seq2[Event, error] {
+	return stream(ctx, options, func(ctx context.Context, options []RunOption) (*Outcome, error) {
+		out, err := t.Run(ctx, in, options...)
+		if out == nil {
+			return nil, err
+		}
+		return &out.Outcome, err
+	})
+}
+
+// Run starts a run with a JSON object: its members are written to the channels of their names. Unknown names and
+// values that do not fit are refused.
+func (t *Thread) Run(ctx context.Context, input json.RawMessage, options ...RunOption) (*Outcome, error) {
+	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbRun, Graph: t.graph, Thread: t.id}); err != nil {
+		return nil, err
+	}
+	d, err := t.code()
+	if err != nil {
+		return nil, err
+	}
+	writes, err := d.(jsonDef).decode(input)
+	if err != nil {
+		return nil, fmt.Errorf("pawl: thread %q: input refused: %w; nothing was started", t.id, err)
+	}
+	return t.run(ctx, writes, configured(options))
+}
+
+// Stream is Run that tells what happens while it does.
+func (t *Thread) Stream(ctx context.Context, input json.RawMessage, options ...RunOption) iter.Seq2[Event, error] {
+	return stream(ctx, options, func(ctx context.Context, options []RunOption) (*Outcome, error) {
+		return t.Run(ctx, input, options...)
+	})
+}
+
+// jsonDef is what a graph's erasure can do beyond core.Def.
+type jsonDef interface {
+	core.Def
+	decode(doc []byte) ([]core.Write, error)
+	encode(values []*core.Value) ([]byte, error)
+}
+
+func (d *def[S]) decode(doc []byte) ([]core.Write, error) { return d.layout.decode(doc) }
+
+func (d *def[S]) encode(values []*core.Value) ([]byte, error) { return d.layout.encode(values) }
+
+// edited is what a function changed of a state.
+func (d *def[S]) edited(values []*core.Value, edit func(*S) error) ([]core.Write, error) {
+	if edit == nil {
+		return nil, nil
+	}
+	s := new(S)
+	g := newSeal("edit", nil)
+	b := d.layout.bind(s, values, g)
+	if err := edit(s); err != nil {
+		return nil, err
+	}
+	if err := g.close(); err != nil {
+		return nil, err
+	}
+	return b.writes()
+}
+
+// read decodes an outcome's values into a state.
+func (d *def[S]) read(out *Outcome) (*S, error) {
+	s := new(S)
+	if len(out.Values) == 0 {
+		return s, nil
+	}
+	values, err := valuesOf(&d.topology, out.Values)
+	if err == nil {
+		err = d.layout.load(s, values)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pawl: thread %q: the state cannot be read: %w", out.Thread, err)
+	}
+	return s, nil
+}
+
+// valuesOf makes whole values of a JSON object.
+func valuesOf(t *core.Topology, doc []byte) ([]*core.Value, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(doc, &members); err != nil {
+		return nil, err
+	}
+	values := make([]*core.Value, len(t.Channels))
+	for c := range t.Channels {
+		if raw, ok := members[t.Channels[c].Name]; ok {
+			values[c] = core.NewSet(raw)
+		}
+	}
+	return values, nil
+}
+
+// code is the graph's own program, which verbs that run nodes need.
+func (t *Thread) code() (core.Def, error) {
+	d, ok := t.eng.graph(t.graph)
+	if !ok {
+		return nil, &NotFoundError{What: "graph", ID: t.graph, Thread: t.id, Hint: "register it with the engine, or use the program that has it"}
+	}
+	return d, nil
+}
+
+// identity goes into every task's id.
+func (t *Thread) identity() string { return core.ID("thread", t.eng.tenant, t.id) }
+
+func (t *Thread) newLoop(d core.Def, pos *core.Position, host core.Host, cfg *runConfig) *loop {
+	return &loop{
+		def: d, topology: d.Topology(), host: host, pos: pos, thread: t.identity(), limits: t.eng.limits,
+		atOnce: t.eng.opts.Concurrency, strict: t.eng.opts.Strict, sink: cfg.sink, late: t.eng.late,
+	}
+}
+
+func (e *house) late(err error) {
+	if e.opts.Logger != nil {
+		e.opts.Logger.Warn("a write came after its node returned and did not happen", "error", err)
+	}
+}
+
+// execute runs a claimed thread until it stops.
+func (t *Thread) execute(ctx context.Context, l *loop, home *local.Home) (*Outcome, error) {
+	ctx, leave, err := t.eng.enter(ctx, t.id)
+	if err != nil {
+		return nil, errors.Join(err, home.Abandon(context.WithoutCancel(ctx)))
+	}
+	settled := false
+	defer func() {
+		if !settled { // a node ended this goroutine, or the engine failed: whoever comes next finds the thread crashed
+			_ = home.Abandon(context.WithoutCancel(ctx))
+		}
+		leave()
+	}()
+	stop, cause, err := l.run(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("pawl: thread %q: %w; what was stored before is kept: resume the thread", t.id, err)
+	}
+	settled = true
+	return t.outcome(context.WithoutCancel(ctx), l, home.Run(), stop, cause)
+}
+
+// outcome describes how a run stopped, and makes the error that goes with it.
+func (t *Thread) outcome(ctx context.Context, l *loop, run *core.Run, stop *core.Stop, cause error) (*Outcome, error) {
+	out := &Outcome{
+		Thread: t.id, Graph: l.topology.Graph, Run: run.ID, Attempt: run.Attempt, Status: stop.Status, Cause: stop.Cause,
+		Reason: stop.Error, Node: stop.ErrorNode, Checkpoint: l.pos.Head.ID, Next: dueNames(l.pos.Head.Due),
+		Superseded: l.superseded,
+	}
+	values, err := l.def.(jsonDef).encode(l.pos.Head.Values)
+	if err != nil {
+		return out, fmt.Errorf("pawl: thread %q: the run stopped as %s and its state cannot be encoded: %w", t.id, stop.Status, err)
+	}
+	out.Values = values
+	if t.eng.store != nil && stop.Status != Done && stop.Status != Cancelled {
+		if out.Waiting, err = t.open(ctx); err != nil {
+			return out, err
+		}
+	}
+	switch {
+	case stop.Status == Failed || stop.Status == Cancelled:
+		e := runError(t.id, run.ID, out)
+		e.Err = cause
+		err = e
+	case len(l.superseded) > 0:
+		err = l.superseded[len(l.superseded)-1]
+	}
+	if l.sink != nil {
+		l.sink(Event{Kind: EventFinished, Run: run.ID, Step: l.pos.Head.Step, Outcome: out})
+	}
+	return out, err
+}
+
+func runError(thread, run string, out *Outcome) *RunError {
+	return &RunError{Thread: thread, Run: run, Status: out.Status, Cause: out.Cause, Node: out.Node, Reason: out.Reason}
+}
+
+func dueNames(due []core.Due) []string {
+	var out []string
+	for _, d := range due {
+		out = append(out, d.Node)
+	}
+	return out
+}
+
+// stream turns a verb with a sink into an iterator.
+func stream(ctx context.Context, options []RunOption, verb func(context.Context, []RunOption) (*Outcome, error)) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		events, over := make(chan Event), make(chan error, 1)
+		sink := func(e Event) {
+			if e.Err != nil {
+				e.Error = e.Err.Error()
+			}
+			select {
+			case events <- e:
+			case <-ctx.Done():
+			}
+		}
+		go func() {
+			defer close(events)
+			_, err := verb(ctx, append(options[:len(options):len(options)], func(c *runConfig) { c.sink = sink }))
+			over <- err
+		}()
+		for e := range events {
+			if !yield(e, nil) {
+				cancel(errLeft)
+				for range events {
+				}
+				return
+			}
+		}
+		if err := <-over; err != nil {
+			yield(Event{}, err)
+		}
+	}
+}
+
+var errLeft = errors.New("the stream was left before the run stopped")

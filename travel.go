@@ -1,0 +1,311 @@
+package pawl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/local"
+	"github.com/pawl-dev/pawl/internal/records"
+)
+
+// Point is a place in a thread's history.
+type Point struct{ id, before string }
+
+// Checkpoint is the point of one checkpoint, by id.
+func Checkpoint(id string) Point { return Point{id: id} }
+
+// Before is the newest checkpoint of the current branch at which the node was due.
+func Before(node string) Point { return Point{before: node} }
+
+func (p Point) String() string {
+	if p.id != "" {
+		return "checkpoint " + p.id
+	}
+	return fmt.Sprintf("the checkpoint before node %q", p.before)
+}
+
+// PointError: there is no such point to go back to. Nothing was changed.
+type PointError struct {
+	Thread     string
+	Wanted     string
+	Durability Durability // of the current run
+	Exists     []string   // checkpoints that there are, the newest first, at most 20
+}
+
+func (e *PointError) Error() string {
+	s := fmt.Sprintf("pawl: thread %q has no %s; nothing was changed", e.Thread, e.Wanted)
+	if e.Durability == Exit {
+		s += "; the run was saved at its end only (durability exit)"
+	}
+	return s + fmt.Sprintf("; checkpoints that exist (%d): %s", len(e.Exists), orNone(strings.Join(e.Exists, ", ")))
+}
+
+// Is makes errors.Is(err, ErrNotFound) true.
+func (e *PointError) Is(target error) bool { return target == ErrNotFound }
+
+// Fork moves the head to a new branch from an older point, with the changes of a JSON object, and runs on: steps and
+// questions after that point happen again, the old branch stays as it is. Open questions are withdrawn.
+func (t *Thread) Fork(ctx context.Context, at Point, changes []byte, options ...RunOption) (*Outcome, error) {
+	return t.fork(ctx, VerbFork, at, t.changes(changes), configured(options))
+}
+
+// Replay is Fork without changes.
+func (t *Thread) Replay(ctx context.Context, at Point, options ...RunOption) (*Outcome, error) {
+	return t.fork(ctx, VerbReplay, at, nil, configured(options))
+}
+
+// Edit writes a JSON object's members to the channels at the head, from outside. What is due stays due and what
+// finished in the unfinished super-step is kept; open questions are withdrawn, and asked again on Resume.
+func (t *Thread) Edit(ctx context.Context, changes []byte, options ...RunOption) (*Outcome, error) {
+	return t.edit(ctx, t.changes(changes), configured(options))
+}
+
+type change func(values []*core.Value) ([]core.Write, error)
+
+func (t *Thread) changes(doc []byte) change {
+	return func([]*core.Value) ([]core.Write, error) {
+		d, err := t.code()
+		if err != nil {
+			return nil, err
+		}
+		return d.(jsonDef).decode(doc)
+	}
+}
+
+func (t *Thread) fork(ctx context.Context, verb Verb, at Point, edit change, cfg *runConfig) (*Outcome, error) {
+	d, err := t.ready(ctx, verb, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return t.claiming(ctx, verb, func() (*Outcome, error) {
+		v, err := t.look(ctx, d, func(r *records.Reader, seen *local.Seen) (*records.Stored, error) { return t.find(r, seen, at) })
+		if err != nil {
+			return nil, err
+		}
+		if err := t.legal(verb, v, cfg); err != nil {
+			return nil, err
+		}
+		run, origin, err := t.branchRun(ctx, verb, v, d, cfg)
+		if err != nil {
+			return nil, err
+		}
+		if edit != nil {
+			if run.Edits, err = edit(v.from.Values); err != nil {
+				return nil, fmt.Errorf("pawl: thread %q: %s: %w; nothing was changed", t.id, verb, err)
+			}
+		}
+		if slices.Contains(dueNames(v.from.Due), core.Start) {
+			run.Input, run.InputHash = origin.Input, origin.InputHash
+		}
+		home := t.home(v, d)
+		run.N = home.NewRun()
+		cp, err := t.branch(d, home, run, v.from)
+		if err != nil {
+			return nil, err
+		}
+		b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{run}, Checkpoints: []*core.Checkpoint{cp}, Withdraw: len(v.Open) > 0}
+		if cfg.hold && len(cp.Due) > 0 {
+			b.Stop = &core.Stop{Status: Waiting}
+		}
+		if err := home.Claim(ctx, v.Seen, run, b); err != nil {
+			return nil, err
+		}
+		l := t.newLoop(d, &core.Position{Run: run, Head: cp}, home, cfg)
+		if b.Stop != nil {
+			return t.outcome(ctx, l, run, b.Stop, nil)
+		}
+		return t.execute(ctx, l, home)
+	})
+}
+
+// find reads the checkpoint of a point.
+func (t *Thread) find(r *records.Reader, seen *local.Seen, at Point) (*records.Stored, error) {
+	missing := func() (*records.Stored, error) {
+		e := &PointError{Thread: t.id, Wanted: at.String()}
+		if seen.Run != nil {
+			e.Durability = seen.Run.Mode
+		}
+		all, err := r.Checkpoints(0, 20)
+		for _, s := range all {
+			e.Exists = append(e.Exists, s.Checkpoint.ID)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return nil, e
+	}
+	if at.id != "" {
+		n, ok := local.NumberOf(at.id)
+		if !ok {
+			return missing()
+		}
+		s, err := r.Checkpoint(n)
+		if err == nil && (s == nil || s.Checkpoint.ID != at.id) {
+			return missing()
+		}
+		return s, err
+	}
+	for s := seen.Head; s != nil; {
+		if slices.Contains(dueNames(s.Checkpoint.Due), at.before) {
+			return s, nil
+		}
+		if s.Checkpoint.Parent == 0 {
+			break
+		}
+		var err error
+		if s, err = r.Checkpoint(s.Checkpoint.Parent); err != nil {
+			return nil, err
+		}
+	}
+	return missing()
+}
+
+// branchRun is the attempt that a fork or replay starts, beside the one that made the checkpoint it starts from.
+func (t *Thread) branchRun(ctx context.Context, verb Verb, v *view, d core.Def, cfg *runConfig) (run, origin *core.Run, err error) {
+	if v.from == nil {
+		return nil, nil, &PointError{Thread: t.id, Wanted: "checkpoint"}
+	}
+	origin, old, err := t.originOf(ctx, v.from)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := t.goesOn(v, v.from, old, d); err != nil {
+		return nil, nil, err
+	}
+	run = &core.Run{
+		ID: uuid.NewString(), AttemptN: 1, Attempt: uuid.NewString(), Kind: core.RunFork, Mode: cfg.mode, Status: Running,
+		Before: v.from.N, Actor: ActorFrom(ctx).ID, Accepted: time.Now().UTC(),
+	}
+	if verb == VerbReplay {
+		run.Kind = core.RunReplay
+	}
+	if run.Mode == "" {
+		run.Mode = origin.Mode
+	}
+	under(run, d)
+	return run, origin, nil
+}
+
+// branch makes the first checkpoint of a fork: the state of an older one with the fork's edits, the same tasks due
+// under fresh ids.
+func (t *Thread) branch(d core.Def, home *local.Home, run *core.Run, from *core.Checkpoint) (*core.Checkpoint, error) {
+	values, err := t.withEdits(d, from, run.Edits)
+	if err != nil {
+		return nil, err
+	}
+	cp := &core.Checkpoint{
+		Step: from.Step + 1, Source: core.SourceFork, Run: run.N, Graph: len(run.Graphs) - 1, Values: values, Due: from.Due,
+		Joins: from.Joins, Visited: from.Visited,
+	}
+	if run.AttemptN == 1 {
+		cp.Parent = from.N
+	}
+	if len(run.Edits) > 0 {
+		cp.Source = core.SourceEdit
+	}
+	cp.N, cp.ID = home.Fresh()
+	return cp, nil
+}
+
+// withEdits merges outside changes like the writes of one task; what they do not touch stays, ephemeral values too.
+func (t *Thread) withEdits(d core.Def, from *core.Checkpoint, edits []core.Write) ([]*core.Value, error) {
+	if len(edits) == 0 {
+		return from.Values, nil
+	}
+	res := core.Result{Task: core.Task{Node: core.Start}, Writes: slices.Clone(edits)}
+	merged, err := core.Apply(&core.Checkpoint{Values: from.Values}, d.Topology(), d.Fold, []core.Result{res})
+	if err != nil {
+		return nil, fmt.Errorf("pawl: thread %q: %w; nothing was changed", t.id, err)
+	}
+	values := slices.Clone(from.Values)
+	for _, w := range edits {
+		c := d.Topology().Channel(w.Channel)
+		values[c] = merged.Values[c]
+	}
+	return values, nil
+}
+
+func (t *Thread) edit(ctx context.Context, edit change, cfg *runConfig) (*Outcome, error) {
+	d, err := t.ready(ctx, VerbEdit, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return t.claiming(ctx, VerbEdit, func() (*Outcome, error) {
+		v, err := t.look(ctx, d, nil)
+		if err != nil {
+			return nil, err
+		}
+		if err := t.legal(VerbEdit, v, cfg); err != nil {
+			return nil, err
+		}
+		if v.from == nil || v.from.Run != v.Run.N {
+			return nil, &VerbError{Verb: VerbEdit, Thread: t.id, Status: v.Status, Advice: "nothing was saved of this run yet: resume it first"}
+		}
+		writes, err := edit(v.from.Values)
+		if err != nil {
+			return nil, fmt.Errorf("pawl: thread %q: edit: %w; nothing was changed", t.id, err)
+		}
+		return t.writeEdit(ctx, d, v, writes, cfg)
+	})
+}
+
+// writeEdit stores the edit's checkpoint, and under it what had finished beside what is due.
+func (t *Thread) writeEdit(ctx context.Context, d core.Def, v *view, writes []core.Write, cfg *runConfig) (*Outcome, error) {
+	run := *v.Run
+	if err := t.ontoGraph(v, &run, d); err != nil {
+		return nil, err
+	}
+	values, err := t.withEdits(d, v.from, writes)
+	if err != nil {
+		return nil, err
+	}
+	home := t.home(v, d)
+	cp := &core.Checkpoint{
+		Parent: v.from.N, Step: v.from.Step + 1, Source: core.SourceEdit, Run: run.N, Graph: len(run.Graphs) - 1, Values: values,
+		Due: v.from.Due, Joins: v.from.Joins, Visited: v.from.Visited,
+	}
+	cp.N, cp.ID = home.Fresh()
+	b := local.Batch{
+		Graph: d.Topology(), Runs: []*core.Run{&run}, Checkpoints: []*core.Checkpoint{cp}, Withdraw: len(v.Open) > 0,
+		Stop: &core.Stop{Status: Waiting},
+	}
+	if len(cp.Due) == 0 {
+		b.Stop = &core.Stop{Status: v.Status, Cause: run.Cause, Error: run.Error, ErrorNode: run.ErrorNode}
+	}
+	if b.Ended, err = t.carried(d, v, cp); err != nil {
+		return nil, err
+	}
+	if err := home.Claim(ctx, v.Seen, &run, b); err != nil {
+		return nil, err
+	}
+	return t.outcome(ctx, t.newLoop(d, &core.Position{Run: &run, Head: cp}, home, cfg), &run, b.Stop, nil)
+}
+
+// carried moves results of finished siblings to the edit's checkpoint, so that an edit loses no finished work.
+func (t *Thread) carried(d core.Def, v *view, cp *core.Checkpoint) ([]*core.Ended, error) {
+	before, after := core.Plan(v.from, t.identity(), ""), core.Plan(cp, t.identity(), "")
+	var out []*core.Ended
+	for i := range before {
+		for _, e := range v.pos.Ended {
+			if e.Failed || e.Result.Task.ID != before[i].ID {
+				continue
+			}
+			e.Checkpoint, e.Result.Task = cp.N, after[i]
+			e.Result.Writes = slices.Clone(e.Result.Writes)
+			for w := range e.Result.Writes {
+				e.Result.Writes[w].Value = nil
+			}
+			if err := core.Adopt(cp, d.Topology(), &e.Result); err != nil {
+				return nil, err
+			}
+			out = append(out, &e)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,437 @@
+package pawl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/local"
+	"github.com/pawl-dev/pawl/internal/records"
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// ruling is one cell of the table of verbs and statuses.
+type ruling struct {
+	ok     bool
+	advice string
+}
+
+// judge is the law: what may be done with a thread in a status. It is one table on purpose.
+func judge(verb Verb, status Status, cause Cause) ruling {
+	busy := status == Running || status == Pending
+	switch {
+	case verb == VerbRead || verb == VerbAnswer:
+		return ruling{ok: true}
+	case verb == VerbCancel:
+		return ruling{status != Done && status != Cancelled && status != StatusNew, "there is nothing to cancel"}
+	case verb == VerbDelete:
+		return ruling{!busy, "cancel it first"}
+	case busy:
+		return ruling{advice: "somebody runs it now; wait for it, or cancel it"}
+	case verb == VerbRun && status == Waiting, verb == VerbRetry && status == Waiting:
+		return ruling{advice: "answer its question and resume, or cancel it first"}
+	case verb == VerbRun && status == Crashed, verb == VerbRetry && status == Crashed:
+		return ruling{advice: "resume it"}
+	case verb == VerbRun:
+		return ruling{ok: true}
+	case verb == VerbResume && status == Cancelled, verb == VerbResume && cause == CauseConcluded && status == Failed:
+		return ruling{advice: "retry it"}
+	case verb == VerbResume:
+		return ruling{ok: true}
+	case verb == VerbRetry:
+		return ruling{status == Failed || status == Cancelled, "it did not fail: run it with a new input"}
+	}
+	return ruling{ok: true} // fork, replay, edit
+}
+
+var allVerbs = [...]Verb{VerbRun, VerbResume, VerbRetry, VerbFork, VerbReplay, VerbEdit, VerbCancel, VerbDelete}
+
+func legalNow(status Status, cause Cause) []Verb {
+	var out []Verb
+	for _, v := range allVerbs {
+		if judge(v, status, cause).ok {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// legal refuses a verb that the thread's status does not allow, or whose caller decided on another head.
+func (t *Thread) legal(verb Verb, v *view, cfg *runConfig) error {
+	if v.Info == nil {
+		if verb == VerbRun && cfg.head == "" {
+			return nil
+		}
+		return &NotFoundError{What: "thread", ID: t.id, Hint: "start it with run"}
+	}
+	cause := Cause("")
+	if v.Run != nil && v.Status == Failed {
+		cause = v.Run.Cause
+	}
+	if j := judge(verb, v.Status, cause); !j.ok {
+		return &VerbError{Verb: verb, Thread: t.id, Status: v.Status, Cause: cause, Legal: legalNow(v.Status, cause), Advice: j.advice}
+	}
+	if cfg.head != "" && (v.Head == nil || v.Head.Checkpoint.ID != cfg.head) {
+		head := "none"
+		if v.Head != nil {
+			head = v.Head.Checkpoint.ID
+		}
+		return &VerbError{Verb: verb, Thread: t.id, Status: v.Status, Cause: cause,
+			Advice: fmt.Sprintf("the head is %s, not %s as you saw it: look again; to go on from an older checkpoint fork it", head, cfg.head)}
+	}
+	return nil
+}
+
+// fits refuses options that make no sense for a verb.
+func (t *Thread) fits(verb Verb, cfg *runConfig) error {
+	misfit := ""
+	switch {
+	case len(cfg.again) > 0 && verb != VerbResume:
+		misfit = "Again"
+	case len(cfg.answers) > 0 && verb != VerbResume:
+		misfit = "Answer"
+	case cfg.runID != "" && verb != VerbRun:
+		misfit = "RunID"
+	case cfg.hold && verb != VerbFork && verb != VerbReplay:
+		misfit = "Hold"
+	}
+	if misfit != "" {
+		return fmt.Errorf("pawl: thread %q: %s takes no %s option; nothing was done", t.id, verb, misfit)
+	}
+	if cfg.mode == "" {
+		cfg.mode = t.eng.opts.Durability
+	}
+	return checkMode(cfg.mode)
+}
+
+// ready is what every verb that needs code and storage asks first: permission, then both.
+func (t *Thread) ready(ctx context.Context, verb Verb, cfg *runConfig) (core.Def, error) {
+	if err := t.eng.allowed(ctx, VerbInfo{Verb: verb, Graph: t.graph, Thread: t.id}); err != nil {
+		return nil, err
+	}
+	if t.eng.store == nil {
+		return nil, &NoStorageError{Graph: t.graph, Question: string(verb)}
+	}
+	chosen := cfg.mode
+	if err := t.fits(verb, cfg); err != nil {
+		return nil, err
+	}
+	if verb != VerbRun {
+		cfg.mode = chosen // the run's own mode stands unless another was chosen
+	}
+	return t.code()
+}
+
+// Resume goes on from the head. On a waiting thread it runs the tasks whose questions are all answered or expired; on
+// a crashed or failed one the tasks that did not finish. On a finished one it runs nothing. Answers given as options
+// are checked first and taken in the Update that claims the thread: all of them, or none and an error.
+func (t *Thread) Resume(ctx context.Context, options ...RunOption) (*Outcome, error) {
+	cfg := configured(options)
+	d, err := t.ready(ctx, VerbResume, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return t.claiming(ctx, VerbResume, func() (*Outcome, error) { return t.resume(ctx, d, cfg) })
+}
+
+func (t *Thread) resume(ctx context.Context, d core.Def, cfg *runConfig) (*Outcome, error) {
+	v, err := t.look(ctx, d, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.legal(VerbResume, v, cfg); err != nil {
+		return nil, err
+	}
+	taken, err := t.takeAll(ctx, v, cfg.answers)
+	if err != nil {
+		return nil, err
+	}
+	if v.Status == Done || v.Status == Waiting && len(taken) == 0 && !t.enterable(v) && len(cfg.again) == 0 {
+		out, err := t.stands(v)
+		return out, err
+	}
+	run := *v.Run
+	if err := t.ontoGraph(v, &run, d); err != nil {
+		return nil, err
+	}
+	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{&run}, Questions: taken}
+	if b.Again, err = t.again(v, cfg.again); err != nil {
+		return nil, err
+	}
+	if cfg.mode != "" {
+		run.Mode = cfg.mode
+	}
+	drift := run.Cause == CauseDrift
+	if v.Status == Crashed {
+		if run.Crashes++; t.eng.limits.Crashes > 0 && run.Crashes > t.eng.limits.Crashes {
+			return t.park(ctx, v, d, &run)
+		}
+	} else {
+		run.Crashes = 0
+	}
+	run.Status, run.Cause, run.Error, run.ErrorNode = Running, "", "", ""
+	home := t.home(v, d)
+	if err := home.Claim(ctx, v.Seen, &run, b); err != nil {
+		return nil, err
+	}
+	return t.goOn(ctx, d, home, v, cfg, drift)
+}
+
+// goOn runs a claimed thread from its head as stored, or from its input where a crash lost the first checkpoints.
+func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, v *view, cfg *runConfig, drift bool) (*Outcome, error) {
+	run := home.Run()
+	pos, err := home.Own(ctx)
+	if err == nil && (pos.Head == nil || pos.Head.Run != run.N) {
+		cps := t.start(ctx, d, home.Fresh, run, pos.Head)
+		if home.Queue(cps); run.Mode == Sync {
+			err = home.Commit(context.WithoutCancel(ctx), core.Commit{})
+		}
+		pos = &core.Position{Run: run, Head: cps[len(cps)-1]}
+	}
+	if err != nil {
+		_ = home.Abandon(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	pos.Head.Graph = len(run.Graphs) - 1
+	l := t.newLoop(d, pos, home, cfg)
+	l.afterDrift = drift
+	if err := l.checkSubmitted(ctx); err != nil {
+		_ = home.Abandon(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	return t.execute(ctx, l, home)
+}
+
+// ontoGraph lets a run go on under the program's graph, or says what keeps it.
+func (t *Thread) ontoGraph(v *view, run *core.Run, d core.Def) error {
+	if v.from != nil && v.from.Run == run.N {
+		if err := t.goesOn(v, v.from, v.Topology, d); err != nil {
+			return err
+		}
+	}
+	under(run, d)
+	return nil
+}
+
+// again finds the stored results that are to be discarded.
+func (t *Thread) again(v *view, nodes []string) ([]*core.Ended, error) {
+	var out []*core.Ended
+	for _, n := range nodes {
+		found := false
+		for i := range v.pos.Ended {
+			if e := &v.pos.Ended[i]; e.Result.Task.Node == n {
+				out, found = append(out, e), true
+			}
+		}
+		if !found {
+			return nil, &NotFoundError{What: "node", ID: n, Thread: t.id, Hint: "Again names a node that ended in the unfinished super-step"}
+		}
+	}
+	if v.Run != nil && v.Status == Failed && v.Run.Cause == CauseConflict && len(nodes) == 0 {
+		return nil, &VerbError{Verb: VerbResume, Thread: t.id, Status: Failed, Cause: CauseConflict,
+			Advice: "the same results would conflict again: resume with pawl.Again and the nodes that should write again (" + v.Run.Error + ")"}
+	}
+	return out, nil
+}
+
+// enterable says whether a task of the head could be entered now.
+func (t *Thread) enterable(v *view) bool {
+	if v.from == nil || v.from.Run != v.Run.N {
+		return true
+	}
+	ended := map[string]bool{}
+	for i := range v.pos.Ended {
+		ended[v.pos.Ended[i].Result.Task.ID] = !v.pos.Ended[i].Failed
+	}
+	for _, task := range core.Plan(v.from, t.identity(), "") {
+		if !ended[task.ID] && !slices.ContainsFunc(v.pos.Questions[task.ID], stillOpen) {
+			return true
+		}
+	}
+	return len(v.from.Due) == 0
+}
+
+func stillOpen(q core.Question) bool {
+	return q.State == core.QuestionOpen && (q.Due.IsZero() || time.Now().Before(q.Due))
+}
+
+// park sets a run aside that keeps killing its process.
+func (t *Thread) park(ctx context.Context, v *view, d core.Def, run *core.Run) (*Outcome, error) {
+	stop := &core.Stop{
+		Status: Failed, Cause: CauseCrashing,
+		Error: fmt.Sprintf("its process died %d times; it was not started again", run.Crashes),
+	}
+	home := t.home(v, d)
+	if err := home.Claim(ctx, v.Seen, run, local.Batch{Stop: stop}); err != nil {
+		return nil, err
+	}
+	run.Status, run.Cause, run.Error = stop.Status, stop.Cause, stop.Error
+	v.Status, v.Run = Failed, run
+	out, err := t.stands(v)
+	if err != nil {
+		return out, err
+	}
+	return out, runError(t.id, run.ID, out)
+}
+
+// Retry starts a failed or cancelled run over: the same input in a fresh attempt, from the state before that input.
+// The failed attempt is set aside, read-only and unseen by nodes.
+func (t *Thread) Retry(ctx context.Context, options ...RunOption) (*Outcome, error) {
+	cfg := configured(options)
+	d, err := t.ready(ctx, VerbRetry, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return t.claiming(ctx, VerbRetry, func() (*Outcome, error) { return t.retry(ctx, d, cfg) })
+}
+
+func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcome, error) {
+	v, err := t.look(ctx, d, func(r *records.Reader, seen *local.Seen) (*records.Stored, error) {
+		if seen.Run == nil || seen.Run.Before == 0 {
+			return nil, nil
+		}
+		return r.Checkpoint(seen.Run.Before)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := t.legal(VerbRetry, v, cfg); err != nil {
+		return nil, err
+	}
+	aside, run := *v.Run, *v.Run
+	aside.Aside = true
+	run.AttemptN, run.Attempt, run.Crashes, run.Graphs, run.Seq = v.Run.AttemptN+1, uuid.NewString(), 0, nil, 0
+	run.Status, run.Cause, run.Error, run.ErrorNode = Running, "", "", ""
+	run.Actor, run.Accepted = ActorFrom(ctx).ID, time.Now().UTC()
+	if cfg.mode != "" {
+		run.Mode = cfg.mode
+	}
+	under(&run, d)
+	home := t.home(v, d)
+	run.N = home.NewRun()
+	var cps []*core.Checkpoint
+	if run.Kind == core.RunInput {
+		cps = t.start(ctx, d, home.Fresh, &run, v.from)
+	} else {
+		branch, err := t.branch(d, home, &run, v.from)
+		if err != nil {
+			return nil, err
+		}
+		cps = []*core.Checkpoint{branch}
+	}
+	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{&aside, &run}, Withdraw: len(v.Open) > 0}
+	if run.Mode == Sync || run.Kind != core.RunInput {
+		b.Checkpoints = cps
+	}
+	if err := home.Claim(ctx, v.Seen, &run, b); err != nil {
+		return nil, err
+	}
+	if len(b.Checkpoints) == 0 {
+		home.Queue(cps)
+	}
+	return t.execute(ctx, t.newLoop(d, &core.Position{Run: &run, Head: cps[len(cps)-1]}, home, cfg), home)
+}
+
+// Cancel ends a run for good: what is open is withdrawn, and only retry or a new run go on. A run of any process is
+// reached; Cancel returns when the thread has stopped, or ctx ends.
+func (t *Thread) Cancel(ctx context.Context, reason string) error {
+	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbCancel, Graph: t.graph, Thread: t.id}); err != nil {
+		return err
+	}
+	if t.eng.store == nil {
+		return &NoStorageError{Graph: t.graph, Question: string(VerbCancel)}
+	}
+	if reason == "" {
+		reason = "cancelled"
+	}
+	for asked := false; ; {
+		since, _ := t.eng.store.DB.Changed(0)
+		seen, err := t.eng.store.Peek(ctx, t.eng.tenant, t.id)
+		if err != nil {
+			return err
+		}
+		v := &view{Seen: seen}
+		if asked && (v.Status == Done || v.Status == Cancelled || v.Status == Failed) {
+			return nil
+		}
+		if err := t.legal(VerbCancel, v, &runConfig{}); err != nil {
+			return err
+		}
+		if v.Status != Running {
+			err := t.cancelStanding(ctx, v, reason)
+			if err == nil || err != local.ErrMoved {
+				return err
+			}
+			continue
+		}
+		if err := t.cancelRunning(ctx, v, reason, asked); err != nil {
+			return err
+		}
+		asked = true
+		_, wake := t.eng.store.DB.Changed(since)
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return fmt.Errorf("pawl: thread %q: the cancelling is requested and the run has not stopped yet: %w", t.id, context.Cause(ctx))
+		}
+	}
+}
+
+// cancelStanding cancels a thread that nobody runs.
+func (t *Thread) cancelStanding(ctx context.Context, v *view, reason string) error {
+	topology := v.Topology
+	if topology == nil {
+		topology = &core.Topology{Graph: v.Info.Graph}
+	}
+	home := local.NewHome(t.eng.store, v.Seen, t.eng.tenant, t.id, topology, 0)
+	return home.Claim(ctx, v.Seen, v.Run, local.Batch{Stop: &core.Stop{Status: Cancelled, Error: reason}})
+}
+
+// cancelRunning asks the owner to stop: directly when it is this process, by a row when it is another.
+func (t *Thread) cancelRunning(ctx context.Context, v *view, reason string, asked bool) error {
+	t.eng.mu.Lock()
+	r := t.eng.running[runningKey{t.eng.tenant, t.id}]
+	t.eng.mu.Unlock()
+	if r != nil {
+		r.cancel(&cancelCause{reason})
+	}
+	if asked || r != nil && v.Lease.Owner == t.eng.store.Member {
+		return nil
+	}
+	return t.eng.store.Update(ctx, func(tx storage.Tx) error {
+		row, ok, err := tx.Get(records.Thread, t.eng.tenant, t.id)
+		if err != nil || !ok {
+			return err
+		}
+		row.Fields[5] = reason
+		_, err = tx.Put(records.Thread, row, storage.Always())
+		return err
+	})
+}
+
+// Delete removes a thread and everything of it: history, journal, questions. An unknown thread is a no-op. It is
+// refused while somebody runs the thread.
+func (t *Thread) Delete(ctx context.Context) error {
+	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbDelete, Graph: t.graph, Thread: t.id}); err != nil {
+		return err
+	}
+	if t.eng.store == nil {
+		return nil
+	}
+	_, err := t.claiming(ctx, VerbDelete, func() (*Outcome, error) {
+		seen, err := t.eng.store.Peek(ctx, t.eng.tenant, t.id)
+		if err != nil || seen.Info == nil {
+			return nil, err
+		}
+		if err := t.legal(VerbDelete, &view{Seen: seen}, &runConfig{}); err != nil {
+			return nil, err
+		}
+		home := local.NewHome(t.eng.store, seen, t.eng.tenant, t.id, &core.Topology{Graph: seen.Info.Graph}, 0)
+		return nil, home.Forget(ctx, seen)
+	})
+	return err
+}
