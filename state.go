@@ -22,6 +22,7 @@ type StateError struct {
 	Err     error  // the cause, if there is one
 }
 
+// Error names the node and the channel.
 func (e *StateError) Error() string {
 	s := fmt.Sprintf("channel %q: %s", e.Channel, e.Reason)
 	if e.Node != "" {
@@ -420,14 +421,12 @@ func (g *seal) open(channel string) bool {
 		return true
 	}
 	err := &StateError{Node: g.node, Channel: channel, Reason: "the write " + g.advice()}
-	closed := g.closed
-	if !closed && g.refused == nil {
+	if g.closed && g.late != nil {
+		defer g.late(err) // without the lock
+	} else if !g.closed && g.refused == nil {
 		g.refused = err
 	}
 	g.mu.Unlock()
-	if closed && g.late != nil {
-		g.late(err)
-	}
 	return false
 }
 
