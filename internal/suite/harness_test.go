@@ -1,0 +1,364 @@
+// Package suite holds the numbered cases: one subtest a scenario, promise, bug or acceptance line, named by its number.
+// A case that waits for a part prints why and never counts as passed.
+package suite
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/memdb"
+	"github.com/pawl-dev/pawl/sqlite"
+	"github.com/pawl-dev/pawl/storage"
+)
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv("PAWL_SUITE_CHILD"); name != "" {
+		program, ok := children()[name]
+		if !ok {
+			fmt.Fprintln(os.Stderr, "no such child:", name)
+			os.Exit(2)
+		}
+		program([]byte(os.Getenv("PAWL_SUITE_ARGS")))
+		os.Exit(0)
+	}
+	code := m.Run()
+	if left := leftovers(); code == 0 && left != "" {
+		fmt.Fprintf(os.Stderr, "goroutines left behind:\n%s\n", left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// leftovers waits for the engine's goroutines to end and returns the stacks of those that do not.
+func leftovers() string {
+	var stacks []string
+	for range 200 {
+		buf := make([]byte, 1<<20)
+		stacks = nil
+		for _, s := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+			if strings.Contains(s, "pawl-dev/pawl") && !strings.Contains(s, "TestMain") {
+				stacks = append(stacks, s)
+			}
+		}
+		if len(stacks) == 0 {
+			return ""
+		}
+		runtime.Gosched()
+		<-time.After(10 * time.Millisecond)
+	}
+	return strings.Join(stacks, "\n\n")
+}
+
+// scenario is one numbered case. Without run it waits, for the reason given.
+type scenario struct {
+	id    string
+	run   func(t *testing.T, r *report)
+	waits string
+}
+
+// report collects what a suite prints at its end: counts, and the measured lines of its tables.
+type report struct {
+	mu     sync.Mutex
+	passed []string
+	failed []string
+	waits  []string
+	lines  map[int]string
+}
+
+// line sets one line of the closing table: made of measured values only. The place is its position in the table.
+func (r *report) line(place int, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lines == nil {
+		r.lines = map[int]string{}
+	}
+	r.lines[place] = fmt.Sprintf(format, args...)
+}
+
+// runAll runs a suite's scenarios side by side and prints the table and the counts when all are over.
+func runAll(t *testing.T, suite string, all []scenario) {
+	r := &report{}
+	t.Cleanup(func() { r.print(suite) })
+	for _, s := range all {
+		t.Run(s.id, func(t *testing.T) {
+			if s.run == nil {
+				r.mu.Lock()
+				r.waits = append(r.waits, s.id+": "+s.waits)
+				r.mu.Unlock()
+				t.Skip("waits: " + s.waits)
+			}
+			t.Parallel()
+			t.Cleanup(func() {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				if t.Failed() {
+					r.failed = append(r.failed, s.id)
+				} else {
+					r.passed = append(r.passed, s.id)
+				}
+			})
+			s.run(t, r)
+		})
+	}
+}
+
+func (r *report) print(suite string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var places []int
+	for p := range r.lines {
+		places = append(places, p)
+	}
+	slices.Sort(places)
+	for _, p := range places {
+		fmt.Println(r.lines[p])
+	}
+	fmt.Printf("%s: %d passed, %d waiting, %d failed %v\n", suite, len(r.passed), len(r.waits), len(r.failed), r.failed)
+}
+
+// home is one kind of storage that a scenario runs on. open returns the same home each time: another handle to the
+// file, or the one in memory.
+type home struct {
+	name string
+	path string // SQLite only
+	open func(t testing.TB) storage.DB
+}
+
+// onEach runs a case on memory and on SQLite.
+func onEach(t *testing.T, run func(t *testing.T, h *home)) {
+	t.Run("memory", func(t *testing.T) { run(t, memory(t)) })
+	t.Run("sqlite", func(t *testing.T) { run(t, onDisk(t)) })
+}
+
+func memory(t testing.TB) *home {
+	db, err := memdb.Open(pawl.Kinds()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return &home{name: "memory", open: func(testing.TB) storage.DB { return db }}
+}
+
+func onDisk(t testing.TB) *home {
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	return &home{name: "sqlite", path: path, open: func(t testing.TB) storage.DB { return openFile(t, path) }}
+}
+
+func openFile(t testing.TB, path string) storage.DB {
+	db, err := sqlite.Open(path, pawl.Kinds()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// engine makes an engine that is closed at the end of the test, before its database.
+func engine(t testing.TB, db storage.DB, options *pawl.Options, graphs ...pawl.Registrable) *pawl.Engine {
+	t.Helper()
+	eng, err := pawl.NewEngine(db, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { eng.Close() })
+	if err := eng.Register(graphs...); err != nil {
+		t.Fatal(err)
+	}
+	return eng
+}
+
+// build ends a graph's declaration, or the test.
+func build[S any](t testing.TB, b *pawl.Builder[S]) *pawl.Graph[S] {
+	t.Helper()
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// ledger is a file outside the engine that counts real calls.
+type ledger struct{ path string }
+
+func newLedger(t testing.TB) *ledger { return &ledger{filepath.Join(t.TempDir(), "ledger")} }
+
+// add writes one line; it is there when add returns, whatever happens to the process.
+func (l *ledger) add(line string) {
+	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintln(f, line)
+		err2 := f.Close()
+		if err == nil {
+			err = err2
+		}
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (l *ledger) rows() []string {
+	doc, err := os.ReadFile(l.path)
+	if err != nil && !os.IsNotExist(err) {
+		panic(err)
+	}
+	return strings.Fields(string(doc))
+}
+
+func (l *ledger) count(line string) int {
+	n := 0
+	for _, r := range l.rows() {
+		if r == line {
+			n++
+		}
+	}
+	return n
+}
+
+// child is another process: this test binary, running one of children().
+type child struct {
+	cmd *exec.Cmd
+	out *bufio.Reader
+	in  io.WriteCloser
+}
+
+// spawn starts a child with arguments; it is killed at the end of the test if it still lives.
+func spawn(t testing.TB, name string, args any) *child {
+	t.Helper()
+	doc, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), "PAWL_SUITE_CHILD="+name, "PAWL_SUITE_ARGS="+string(doc))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return &child{cmd: cmd, out: bufio.NewReader(out), in: in}
+}
+
+// line reads the child's next line of output; "" when it ended.
+func (c *child) line() string {
+	s, _ := c.out.ReadString('\n')
+	return strings.TrimSuffix(s, "\n")
+}
+
+// kill ends the child with SIGKILL and waits until it is gone.
+func (c *child) kill() {
+	c.cmd.Process.Signal(syscall.SIGKILL)
+	c.cmd.Wait()
+}
+
+// wait reads the rest of the child's output and waits for its end.
+func (c *child) wait(t testing.TB) string {
+	t.Helper()
+	rest, _ := io.ReadAll(c.out)
+	if err := c.cmd.Wait(); err != nil {
+		t.Errorf("child ended with %v", err)
+	}
+	return strings.TrimSpace(string(rest))
+}
+
+// killSelf is a death at this very instruction. For children.
+func killSelf() {
+	syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+// args reads a child's arguments.
+func args[T any](doc []byte) (v T) {
+	if err := json.Unmarshal(doc, &v); err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// must ends a child that cannot do its work.
+func must[T any](v T, err error) T {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "child:", err)
+		os.Exit(3)
+	}
+	return v
+}
+
+// childEngine opens a file in a child and makes an engine over it.
+func childEngine(path string, options *pawl.Options) *pawl.Engine {
+	db := must(sqlite.Open(path, pawl.Kinds()...))
+	return must(pawl.NewEngine(db, options))
+}
+
+// history returns a thread's snapshots, the newest first.
+func history(t testing.TB, th interface {
+	History(context.Context, pawl.Page) ([]*pawl.Snapshot, error)
+}) []*pawl.Snapshot {
+	t.Helper()
+	h, err := th.History(context.Background(), pawl.Page{Limit: 10_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// statusOf reads where a thread stands.
+func statusOf(t testing.TB, th interface {
+	State(context.Context) (*pawl.ThreadState, error)
+}) *pawl.ThreadState {
+	t.Helper()
+	s, err := th.State(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// grew fails unless every snapshot of before is in after, byte for byte.
+func grew(t testing.TB, before, after []*pawl.Snapshot) {
+	t.Helper()
+	have := map[string]string{}
+	for _, s := range after {
+		have[s.Checkpoint] = fixed(s)
+	}
+	for _, s := range before {
+		if have[s.Checkpoint] != fixed(s) {
+			t.Errorf("history changed: checkpoint %s was %s, is %s", s.Checkpoint, fixed(s), have[s.Checkpoint])
+		}
+	}
+}
+
+// fixed is what must never change of a snapshot; tasks and next may go on.
+func fixed(s *pawl.Snapshot) string {
+	return fmt.Sprint(s.Checkpoint, s.Parent, s.Step, s.Source, s.Run, s.Attempt, s.Seq, string(s.Values))
+}
+
+// settled is checked at the end of a scenario: what is pending shows in the status.
+func settled(t testing.TB, s *pawl.ThreadState) {
+	t.Helper()
+	if len(s.Waiting) > 0 && s.Status != pawl.Waiting && s.Status != pawl.Failed && s.Status != pawl.Crashed && s.Status != pawl.Running {
+		t.Errorf("thread %s is %s with %d open questions", s.Thread, s.Status, len(s.Waiting))
+	}
+}

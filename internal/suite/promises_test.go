@@ -1,0 +1,3 @@
+package suite
+
+func childrenPromises() map[string]func([]byte) { return nil }

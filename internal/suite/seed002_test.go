@@ -1,0 +1,5 @@
+package suite
+
+func seed002() []scenario { return nil }
+
+func children002() map[string]func([]byte) { return nil }
