@@ -864,3 +864,38 @@ func BenchmarkLoopOverAList(b *testing.B) {
 		})
 	}
 }
+
+func TestWhatLeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	l := deskLayout(t)
+	s := &desk{}
+	b := l.bind(s, nil, newSeal("n", nil))
+	s.Pass.Put("key")
+	s.Pass.Take() // its own: nothing was stored, so nothing was taken
+	items := []string{"a"}
+	s.Notes.Replace(items...)
+	items[0] = "changed"
+	if writes, err := b.writes(); err != nil || len(writes) != 1 || string(writes[0].Data) != `["a"]` {
+		t.Errorf("wrote %v, %v", writes, err)
+	}
+}
+
+func TestPatchesAreSorted(t *testing.T) {
+	t.Parallel()
+	l := deskLayout(t)
+	keys := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	values := mustMerge(t, l, nil, func(s *desk) {
+		for _, k := range keys {
+			s.Files.Set(k, purchase{})
+		}
+	})
+	s := &desk{}
+	b := l.bind(s, values, newSeal("n", nil))
+	for k := range s.Files.All() {
+		s.Files.Delete(k)
+	}
+	writes, err := b.writes()
+	if err != nil || len(writes) != 1 || string(writes[0].Data) != `{"d":["a","b","c","d","e","f","g","h"]}` {
+		t.Errorf("wrote %v, %v", writes, err)
+	}
+}
