@@ -24,8 +24,9 @@ type Verdict struct {
 
 // Answer gives an answer to an open question by its id. The answer is checked against the question's type and rule
 // first: a bad one is refused with an *AnswerError and the question stays as it is. Taken means stored. Answering does
-// not run the thread: Resume does. An unknown id, also one of another tenant, is a *NotFoundError.
-func (e *Engine) Answer(ctx context.Context, question string, value any) (*Verdict, error) {
+// not run the thread: Resume does. An unknown id, also one of another tenant, is a *NotFoundError. Of the options only
+// Reason has a meaning here.
+func (e *Engine) Answer(ctx context.Context, question string, value any, options ...RunOption) (*Verdict, error) {
 	if err := e.allowed(ctx, VerbInfo{Verb: VerbAnswer, Question: question}); err != nil {
 		return nil, err
 	}
@@ -33,12 +34,12 @@ func (e *Engine) Answer(ctx context.Context, question string, value any) (*Verdi
 	if err != nil {
 		return nil, err
 	}
-	return e.answer(ctx, givenAnswer{id: question, value: doc}, "")
+	return e.answer(ctx, givenAnswer{id: question, value: doc, reason: configured(options).reason}, "")
 }
 
 // Answer gives an answer to a question of this thread; an empty id means the only open one, and is refused when not
 // precisely one is open.
-func (t *Thread) Answer(ctx context.Context, question string, value any) (*Verdict, error) {
+func (t *Thread) Answer(ctx context.Context, question string, value any, options ...RunOption) (*Verdict, error) {
 	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbAnswer, Graph: t.graph, Thread: t.id, Question: question}); err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func (t *Thread) Answer(ctx context.Context, question string, value any) (*Verdi
 			return nil, err
 		}
 	}
-	return t.eng.answer(ctx, givenAnswer{id: question, value: doc}, t.id)
+	return t.eng.answer(ctx, givenAnswer{id: question, value: doc, reason: configured(options).reason}, t.id)
 }
 
 func onlyOne(thread string, open []Question) (string, error) {
@@ -160,6 +161,7 @@ func (e *Engine) judge(ctx context.Context, q *core.Question, g givenAnswer) (*c
 	}
 	next := *q
 	next.Answer, next.AnsweredBy, next.AnsweredAt, next.State = value, ActorFrom(ctx).ID, time.Now().UTC(), core.QuestionAnswered
+	next.Reason = g.reason
 	rules, known := e.rulesOf(q)
 	switch {
 	case known:
@@ -305,6 +307,38 @@ func (e *Engine) Questions(ctx context.Context, limit int) ([]Question, error) {
 		}
 		list := make([]Question, 0, len(rows))
 		for _, row := range rows {
+			q, err := e.store.Box.ReadQuestion(row)
+			if err != nil {
+				return err
+			}
+			list = append(list, questionOf(q))
+		}
+		out = list
+		return nil
+	})
+	return out, err
+}
+
+// FindQuestions lists the tenant's questions in any state whose ids begin with a prefix, by id, at most limit (0: all).
+// Ids are hashes, so a few characters name one.
+func (e *Engine) FindQuestions(ctx context.Context, prefix string, limit int) ([]Question, error) {
+	if err := e.allowed(ctx, VerbInfo{Verb: VerbRead, Question: prefix}); err != nil {
+		return nil, err
+	}
+	if e.store == nil {
+		return nil, nil
+	}
+	var out []Question
+	err := e.store.View(ctx, func(tx storage.Tx) error {
+		rows, err := tx.List(records.Question, storage.Query{Range: storage.Range{From: prefix, To: prefix + "\U0010ffff"}})
+		if err != nil {
+			return err
+		}
+		list := []Question{}
+		for _, row := range rows {
+			if row.Fields[0].(string) != e.tenant || limit > 0 && len(list) == limit {
+				continue
+			}
 			q, err := e.store.Box.ReadQuestion(row)
 			if err != nil {
 				return err

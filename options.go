@@ -135,6 +135,9 @@ func configured(options []RunOption) *runConfig {
 			o(c)
 		}
 	}
+	for i := range c.answers {
+		c.answers[i].reason = c.reason
+	}
 	return c
 }
 
@@ -161,10 +164,11 @@ func Hold() RunOption { return func(c *runConfig) { c.hold = true } }
 func Reason(text string) RunOption { return func(c *runConfig) { c.reason = text } }
 
 type givenAnswer struct {
-	id    string // empty: the only open question
-	name  string // of the interrupt that the answer was made for; empty: any
-	value []byte
-	err   error
+	id     string // empty: the only open question
+	name   string // of the interrupt that the answer was made for; empty: any
+	value  []byte
+	reason string // what the sender says about it
+	err    error
 }
 
 // Answer gives an answer to an open question by id, to be taken by Resume before it goes on; an empty id means the

@@ -60,13 +60,14 @@ type Question struct {
 	Answer   json.RawMessage `json:"answer,omitempty"`
 	By       string          `json:"by,omitempty"`
 	At       time.Time       `json:"at,omitzero"` // of the answer
+	Reason   string          `json:"reason,omitempty"`
 }
 
 func questionOf(q *core.Question) Question {
 	return Question{
 		ID: q.ID, Thread: q.Thread, Graph: q.Graph, Node: q.Node, Path: q.Path, Name: q.Name, Key: q.Key,
 		Revision: q.Revision, State: string(q.State), Body: q.Body, Schema: q.Schema, Digest: q.Digest, Asked: q.Asked,
-		Due: q.Due, Answer: q.Answer, By: q.AnsweredBy, At: q.AnsweredAt,
+		Due: q.Due, Answer: q.Answer, By: q.AnsweredBy, At: q.AnsweredAt, Reason: q.Reason,
 	}
 }
 

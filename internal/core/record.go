@@ -143,6 +143,7 @@ type Question struct {
 	Answer     json.RawMessage `json:",omitempty"`
 	AnsweredBy string
 	AnsweredAt time.Time
+	Reason     string `json:",omitempty"` // what the sender of the answer said about it
 	AskedSeq   int64
 	Seq        int64 // of the newest fact about it
 	Rev        int64 // revision of the row
