@@ -84,6 +84,29 @@ func BenchmarkHandWritten(b *testing.B) {
 	perSecond(b)
 }
 
+// BenchmarkGenericTx is the same through a Tx, without the writer: what it costs that kinds are data.
+func BenchmarkGenericTx(b *testing.B) {
+	db := openBench(b)
+	c, err := db.dial()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.close()
+	fn := benchUpdate(func(seq int64) int64 { return seq }, 1)
+	for i := 0; b.Loop(); i++ {
+		mustDo(b, c, "BEGIN IMMEDIATE")
+		t := &tx{db: db, conn: c, writable: true}
+		if err := t.end(call(inside(b.Context()), t, fn)); err != nil {
+			b.Fatal(err)
+		}
+		mustDo(b, c, "COMMIT")
+		if i%(walPages/4) == 0 {
+			mustDo(b, c, "PRAGMA wal_checkpoint(PASSIVE)")
+		}
+	}
+	perSecond(b)
+}
+
 func mustDo(b *testing.B, c *conn, sql string, args ...any) {
 	if _, err := c.do(sql, args...); err != nil {
 		b.Fatal(sql, err)
