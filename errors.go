@@ -272,6 +272,18 @@ func (e *DriftError) Error() string {
 		"into a step", e.Node, e.Name, e.Path, e.Old, e.New)
 }
 
+// HiddenWaitError: a node returned nil while a question of it is open. Elsewhere its writes are discarded and the run
+// waits; under Options.Strict it fails.
+type HiddenWaitError struct {
+	Node      string
+	Questions []string // names
+}
+
+func (e *HiddenWaitError) Error() string {
+	return fmt.Sprintf("node %q returned nil while it waits for %s; nothing that it wrote was merged; return the error of Ask",
+		e.Node, strings.Join(e.Questions, ", "))
+}
+
 // VersionError: the run's past can tell this graph from the one that it ran under. Nothing was run and nothing changed.
 type VersionError struct {
 	Thread string

@@ -61,7 +61,8 @@ type Options struct {
 	Allow func(ctx context.Context, v VerbInfo) error
 	// Logger is told what has no caller: late writes, takeovers, background trouble. Default: nothing is logged.
 	Logger *slog.Logger
-	// Strict is for tests: a node that changes in place what it read, or asks something else when it runs again, fails.
+	// Strict is for tests: a node that changes in place what it read, asks something else when it runs again, or hides
+	// by returning nil that it waits, fails.
 	Strict bool
 }
 

@@ -13,10 +13,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/core"
 )
 
-// round is one super-step in the making.
+// round is one super-step in the making. The common one has a single task: it is kept in place.
 type round struct {
 	loop    *loop
 	tasks   []attempt
+	single  [1]attempt
+	merged  [1]core.Result
 	news    []core.Ended // ended in this start of the loop and not yet handed to the host
 	durable bool         // a node that ended is declared durable
 }
@@ -32,7 +34,7 @@ const (
 
 // attempt is one task in the round.
 type attempt struct {
-	task   *Task
+	task   Task
 	state  progress
 	known  bool // its end is stored already
 	result core.Result
@@ -42,16 +44,14 @@ type attempt struct {
 
 // begin sets a round up: what ended before is taken over, what still waits stays as it is.
 func (l *loop) begin(tasks []core.Task) *round {
-	r := &round{loop: l, tasks: make([]attempt, len(tasks))}
-	ended := map[string]*core.Ended{}
-	for i := range l.pos.Ended {
-		if e := &l.pos.Ended[i]; !e.Failed {
-			ended[e.Result.Task.ID] = e
-		}
+	r := &round{loop: l}
+	if r.tasks = r.single[:]; len(tasks) > 1 {
+		r.tasks = make([]attempt, len(tasks))
 	}
+	ended := l.endedBefore()
 	for i, spec := range tasks {
 		a := &r.tasks[i]
-		a.task = newTask(l, spec, l.def.Policy(spec.Node))
+		a.task.init(l, spec, l.def.Policy(spec.Node))
 		if e := ended[spec.ID]; e != nil {
 			a.state, a.known, a.result = done, true, e.Result
 			a.result.Task = spec
@@ -60,6 +60,20 @@ func (l *loop) begin(tasks []core.Task) *round {
 		}
 	}
 	return r
+}
+
+// endedBefore finds what ended in earlier starts of this super-step, by task; nil when nothing did.
+func (l *loop) endedBefore() map[string]*core.Ended {
+	var ended map[string]*core.Ended
+	for i := range l.pos.Ended {
+		if e := &l.pos.Ended[i]; !e.Failed {
+			if ended == nil {
+				ended = map[string]*core.Ended{}
+			}
+			ended[e.Result.Task.ID] = e
+		}
+	}
+	return ended
 }
 
 // stillOpen says whether a question of the task, as loaded, has neither an answer nor come to its due time.
@@ -74,7 +88,8 @@ func (t *Task) stillOpen() bool {
 
 // run enters every task that may be entered, at once, and hands what ended to the host while others go on.
 func (r *round) run(ctx context.Context) error {
-	var ready []int
+	var room [8]int
+	ready := room[:0]
 	for i := range r.tasks {
 		if r.tasks[i].state == idle {
 			ready = append(ready, i)
@@ -83,13 +98,13 @@ func (r *round) run(ctx context.Context) error {
 	if len(ready) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	if len(ready) == 1 {
 		r.runOne(ctx, ready[0])
 		r.ended(ready[0])
 		return nil
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	over := make(chan int, len(ready))
 	workers := len(ready)
 	if r.loop.atOnce > 0 {
@@ -247,7 +262,10 @@ func (t *Task) openQuestions() []core.Question {
 }
 
 func (r *round) results() []core.Result {
-	out := make([]core.Result, len(r.tasks))
+	out := r.merged[:]
+	if len(r.tasks) > 1 {
+		out = make([]core.Result, len(r.tasks))
+	}
 	for i := range r.tasks {
 		out[i] = r.tasks[i].result
 	}
@@ -267,7 +285,7 @@ func causeOf(err error) core.Cause {
 // runOne runs a task to its end: its tries, and what they come to.
 func (r *round) runOne(ctx context.Context, i int) {
 	a := &r.tasks[i]
-	t := a.task
+	t := &a.task
 	r.loop.emit(Event{Kind: EventTaskStart, Node: t.spec.Node, Task: t.spec.ID})
 	for {
 		a.tries++
@@ -280,6 +298,9 @@ func (r *round) runOne(ctx context.Context, i int) {
 		case t.Waiting() != nil && (err == nil || errors.Is(err, ErrWaiting)):
 			if a.state = waits; err == nil {
 				r.loop.emit(Event{Kind: EventDropped, Node: t.spec.Node, Task: t.spec.ID})
+				if r.loop.strict {
+					a.state, a.err = failing, &HiddenWaitError{Node: t.spec.Node, Questions: t.openNames()}
+				}
 			}
 			return
 		case err == nil:

@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -24,6 +25,7 @@ type Task struct {
 	open   map[string]*core.Question // what this entry waits for, by id
 	fatal  error                     // the task cannot end well, whatever the node returns
 	root   branch
+	scope  scope
 }
 
 // branch is a part of a task that waits as one: the node itself, or one function of All.
@@ -70,7 +72,7 @@ func TaskFrom(ctx context.Context) (*Task, bool) {
 // task.
 func TaskKey(ctx context.Context) string {
 	if t, ok := TaskFrom(ctx); ok {
-		return t.spec.Path
+		return t.spec.Path()
 	}
 	return ""
 }
@@ -92,11 +94,10 @@ func collect(list []Opt) opts {
 	return o
 }
 
-func newTask(l *loop, spec core.Task, policy core.Policy) *Task {
-	t := &Task{loop: l, spec: spec, policy: policy}
-	if l.pos == nil {
-		return t
-	}
+// init makes t a task of l, with what was journaled for it before.
+func (t *Task) init(l *loop, spec core.Task, policy core.Policy) {
+	t.loop, t.spec, t.policy = l, spec, policy
+	t.scope = scope{task: t, branch: &t.root}
 	for i := range l.pos.Steps[spec.ID] {
 		s := &l.pos.Steps[spec.ID][i]
 		if t.steps == nil {
@@ -111,7 +112,6 @@ func newTask(l *loop, spec core.Task, policy core.Policy) *Task {
 		}
 		t.asked[q.Address] = q
 	}
-	return t
 }
 
 // enter starts one entry of the node: names are free again, nothing is waited for yet.
@@ -120,7 +120,7 @@ func (t *Task) enter(ctx context.Context) context.Context {
 	defer t.mu.Unlock()
 	t.booked, t.open, t.fatal = nil, nil, nil
 	t.root.waiting.Store(false)
-	return (&scope{task: t, branch: &t.root}).in(ctx)
+	return t.scope.in(ctx)
 }
 
 // book takes an address for this entry.
@@ -162,6 +162,18 @@ func (t *Task) Waiting() error {
 		return ErrWaiting
 	}
 	return nil
+}
+
+// openNames are the names of the questions that this entry waits for.
+func (t *Task) openNames() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	names := make([]string, 0, len(t.open))
+	for _, q := range t.open {
+		names = append(names, q.Name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 func (t *Task) broken() error {
