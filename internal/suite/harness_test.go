@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -361,4 +362,34 @@ func settled(t testing.TB, s *pawl.ThreadState) {
 	if len(s.Waiting) > 0 && s.Status != pawl.Waiting && s.Status != pawl.Failed && s.Status != pawl.Crashed && s.Status != pawl.Running {
 		t.Errorf("thread %s is %s with %d open questions", s.Thread, s.Status, len(s.Waiting))
 	}
+}
+
+// same fails unless a measured value is the expected one.
+func same[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// three runs a case with a death three times and returns its line, which must be the same each time.
+func three(t *testing.T, run func(t *testing.T) string) string {
+	t.Helper()
+	var lines []string
+	for i := range 3 {
+		t.Run(fmt.Sprint("run ", i+1), func(t *testing.T) { lines = append(lines, run(t)) })
+	}
+	if len(lines) != 3 || lines[0] != lines[1] || lines[0] != lines[2] {
+		t.Fatalf("three runs gave %q", lines)
+	}
+	return lines[0]
+}
+
+// compact is a value as JSON in one line.
+func compact(v any) string {
+	doc, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(doc)
 }
