@@ -12,15 +12,22 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Canonical rewrites JSON so that equal documents are equal bytes: members sorted by UTF-16 code units, no white
 // space, shortest numbers, minimal escapes (RFC 8785). Integers keep all their digits. Two values in one input,
 // duplicate members and invalid text are errors.
 func Canonical(doc []byte) ([]byte, error) {
+	switch {
+	case !utf8.Valid(doc):
+		return nil, errors.New("not canonical JSON: it is not valid UTF-8")
+	case halfPair(doc):
+		return nil, errors.New("not canonical JSON: it escapes one half of a surrogate pair")
+	}
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.UseNumber()
-	out, err := canonValue(nil, d)
+	out, err := canonValue(nil, d, 0)
 	if err != nil {
 		return nil, fmt.Errorf("not canonical JSON: %w", err)
 	}
@@ -40,7 +47,36 @@ func Digest(doc []byte) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-func canonValue(out []byte, d *json.Decoder) ([]byte, error) {
+// halfPair finds an escaped surrogate without its other half, which encoding/json would replace in silence.
+func halfPair(doc []byte) bool {
+	var high bool
+	for len(doc) > 0 {
+		at, size := rune(-1), 1
+		if doc[0] == '\\' && len(doc) > 1 {
+			size = 2
+			if doc[1] == 'u' && len(doc) >= 6 {
+				if n, err := strconv.ParseUint(string(doc[2:6]), 16, 16); err == nil {
+					at, size = rune(n), 6
+				}
+			}
+		}
+		low := at >= 0xdc00 && at < 0xe000
+		if high != low {
+			return true
+		}
+		high = at >= 0xd800 && at < 0xdc00
+		doc = doc[size:]
+	}
+	return high
+}
+
+// deepest is how far values may be nested, as for encoding/json.
+const deepest = 10_000
+
+func canonValue(out []byte, d *json.Decoder, depth int) ([]byte, error) {
+	if depth > deepest {
+		return nil, fmt.Errorf("it is nested more than %d deep", deepest)
+	}
 	tok, err := d.Token()
 	if err != nil {
 		return nil, err
@@ -48,9 +84,9 @@ func canonValue(out []byte, d *json.Decoder) ([]byte, error) {
 	switch t := tok.(type) {
 	case json.Delim:
 		if t == '[' {
-			return canonArray(out, d)
+			return canonArray(out, d, depth)
 		}
-		return canonObject(out, d)
+		return canonObject(out, d, depth)
 	case string:
 		return canonString(out, t), nil
 	case json.Number:
@@ -61,14 +97,14 @@ func canonValue(out []byte, d *json.Decoder) ([]byte, error) {
 	return append(out, "null"...), nil
 }
 
-func canonArray(out []byte, d *json.Decoder) ([]byte, error) {
+func canonArray(out []byte, d *json.Decoder, depth int) ([]byte, error) {
 	out = append(out, '[')
 	for first := true; d.More(); first = false {
 		if !first {
 			out = append(out, ',')
 		}
 		var err error
-		if out, err = canonValue(out, d); err != nil {
+		if out, err = canonValue(out, d, depth+1); err != nil {
 			return nil, err
 		}
 	}
@@ -76,7 +112,7 @@ func canonArray(out []byte, d *json.Decoder) ([]byte, error) {
 	return append(out, ']'), err
 }
 
-func canonObject(out []byte, d *json.Decoder) ([]byte, error) {
+func canonObject(out []byte, d *json.Decoder, depth int) ([]byte, error) {
 	type member struct {
 		key   []uint16
 		name  string
@@ -94,7 +130,7 @@ func canonObject(out []byte, d *json.Decoder) ([]byte, error) {
 			return nil, fmt.Errorf("member %q stands twice", name)
 		}
 		seen[name] = true
-		value, err := canonValue(nil, d)
+		value, err := canonValue(nil, d, depth+1)
 		if err != nil {
 			return nil, err
 		}
