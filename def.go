@@ -55,12 +55,8 @@ func (d *def[S]) RunTask(ctx context.Context, in core.TaskInput) (out core.TaskO
 	if !ok {
 		return out, fmt.Errorf("graph %q has no node %q; its task was not run", d.topology.Graph, in.Task.Node)
 	}
-	var late func(error)
+	g := newSeal(n.name, nil)
 	t, hosted := TaskFrom(ctx)
-	if hosted {
-		late = t.lateWrite
-	}
-	g := newSeal(n.name, late)
 	if hosted {
 		t.attach(g)
 	}

@@ -227,7 +227,7 @@ func (t *Thread) snapshot(r *records.Reader, s *records.Stored) (*Snapshot, erro
 }
 
 func taskState(task core.Task, p *core.Position) TaskState {
-	s := TaskState{ID: task.ID, Node: task.Node, Path: task.Path, State: "due"}
+	s := TaskState{ID: task.ID, Node: task.Node, Path: task.Path(), State: "due"}
 	for i := range p.Steps[task.ID] {
 		s.Steps = append(s.Steps, p.Steps[task.ID][i].Name)
 	}

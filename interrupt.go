@@ -226,7 +226,7 @@ func (s *scope) put(ctx context.Context, address string, old *core.Question, in 
 	t := s.task
 	l := t.loop
 	q := &core.Question{
-		Address: address, Checkpoint: t.place(), Task: t.spec.ID, Path: t.spec.Path, Node: t.spec.Node, Name: in.name, Key: in.key,
+		Address: address, Checkpoint: t.place(), Task: t.spec.ID, Path: t.spec.Path(), Node: t.spec.Node, Name: in.name, Key: in.key,
 		Body: body, Digest: digest, Schema: in.rules.Schema(), Rule: in.rule, State: core.QuestionOpen, Asked: l.host.Now(),
 		Revision: 1,
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -290,4 +291,4 @@ func hashWrites(ws []core.Write) string {
 	return core.ID(parts...)
 }
 
-func numberedID(thread string, n int64) string { return fmt.Sprintf("%s/%d", thread, n) }
+func numberedID(thread string, n int64) string { return thread + strconv.FormatInt(n, 10) }

@@ -129,32 +129,34 @@ func (l *layout) channels() []core.Channel {
 	return out
 }
 
-// open returns the channels of a state, which must be a pointer to the layout's type.
-func (l *layout) open(state any) ([]channel, error) {
+// open returns the channels of a state, which must be a pointer to the layout's type, in room if they fit.
+func (l *layout) open(state any, room []channel) ([]channel, error) {
 	v := reflect.ValueOf(state)
 	if !v.IsValid() || v.Type() != reflect.PointerTo(l.of) || v.IsNil() {
 		return nil, fmt.Errorf("the state is a %T, want a *%s that is not nil", state, l.of)
 	}
-	out := make([]channel, len(l.fields))
+	out := room[:0]
 	for i := range l.fields {
-		out[i] = v.Elem().FieldByIndex(l.fields[i].index).Addr().Interface().(channel)
+		out = append(out, v.Elem().FieldByIndex(l.fields[i].index).Addr().Interface().(channel))
 	}
 	return out, nil
 }
 
-// binding ties one state to the values that it shows and to the seal that guards it.
+// binding ties one state to the values that it shows and to the seal that guards it, and lives in that seal.
 type binding struct {
 	layout *layout
 	values []*core.Value
 	seal   *seal
 	chans  []channel
+	room   [4]channel
 }
 
 // bind makes a new *S show values, which stand in the order of the channels and may end early. The state must be one
 // that nobody else uses.
 func (l *layout) bind(state any, values []*core.Value, g *seal) *binding {
-	b := &binding{layout: l, values: values, seal: g}
-	b.chans, _ = l.open(state) // the callers' types agree
+	b := &g.bound
+	b.layout, b.values, b.seal = l, values, g
+	b.chans, _ = l.open(state, b.room[:]) // the callers' types agree
 	for i, c := range b.chans {
 		c.attach(b, i)
 	}
@@ -214,7 +216,7 @@ func (l *layout) literal(state any) ([]core.Write, error) {
 	if v := reflect.ValueOf(state); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, nil
 	}
-	chans, err := l.open(state)
+	chans, err := l.open(state, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +292,7 @@ func (l *layout) fold(channel string, old, items []byte) ([]byte, error) {
 
 // load makes a new *S show values outside of a run. Everything is decoded now, and writes are refused.
 func (l *layout) load(state any, values []*core.Value) error {
-	if _, err := l.open(state); err != nil {
+	if _, err := l.open(state, nil); err != nil {
 		return err
 	}
 	b := l.bind(state, values, newSeal("", nil))
@@ -381,12 +383,18 @@ type seal struct {
 	node    string
 	late    func(error)
 	inside  []string // what refuses writes now, outermost first
+	room    [2]string
+	bound   binding // the one state that it guards
 	closed  bool
 	refused *StateError // the first
 }
 
 // newSeal returns the seal of a node's task. late is told of writes after close; it may be nil.
-func newSeal(node string, late func(error)) *seal { return &seal{node: node, late: late} }
+func newSeal(node string, late func(error)) *seal {
+	g := &seal{node: node, late: late}
+	g.inside = g.room[:0]
+	return g
+}
 
 // enter refuses writes until leave: inside "step rate", "All", "route", "question", "outcome".
 func (g *seal) enter(what string) {

@@ -97,7 +97,6 @@ func collect(list []Opt) opts {
 // init makes t a task of l, with what was journaled for it before.
 func (t *Task) init(l *loop, spec core.Task, policy core.Policy) {
 	t.loop, t.spec, t.policy = l, spec, policy
-	t.scope = scope{task: t, branch: &t.root}
 	for i := range l.pos.Steps[spec.ID] {
 		s := &l.pos.Steps[spec.ID][i]
 		if t.steps == nil {
@@ -120,6 +119,7 @@ func (t *Task) enter(ctx context.Context) context.Context {
 	defer t.mu.Unlock()
 	t.booked, t.open, t.fatal = nil, nil, nil
 	t.root.waiting.Store(false)
+	t.scope = scope{task: t, branch: &t.root}
 	return t.scope.in(ctx)
 }
 
@@ -182,13 +182,14 @@ func (t *Task) broken() error {
 	return t.fatal
 }
 
-func (t *Task) attach(g *seal) { t.guard = g }
-func (t *Task) strict() bool   { return t.loop != nil && t.loop.strict }
-func (t *Task) lateWrite(err error) {
-	if t.loop != nil && t.loop.late != nil {
-		t.loop.late(err)
+// attach gives the task its state's guard.
+func (t *Task) attach(g *seal) {
+	if t.guard = g; t.loop != nil {
+		g.late = t.loop.late
 	}
 }
+
+func (t *Task) strict() bool { return t.loop != nil && t.loop.strict }
 
 // place is where what the task asks for hangs from.
 func (t *Task) place() (checkpoint int64) { return t.loop.pos.Head.N }

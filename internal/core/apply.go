@@ -76,15 +76,24 @@ func base(v *Value) *Value {
 // Apply merges the results of cp's tasks, which must be in Plan's order, into the checkpoint that follows. The host
 // gives it N and ID. Timing plays no part.
 func Apply(cp *Checkpoint, t *Topology, fold Folder, results []Result) (*Checkpoint, error) {
-	next := &Checkpoint{Parent: cp.N, Step: cp.Step + 1, Source: SourceLoop, Run: cp.Run, Graph: cp.Graph}
-	values, err := mergeAll(cp, t, fold, results)
+	made := &struct { // one allocation for what most super-steps need
+		next   Checkpoint
+		values [4]*Value
+		due    [1]Due
+	}{}
+	next := &made.next
+	*next = Checkpoint{Parent: cp.N, Step: cp.Step + 1, Source: SourceLoop, Run: cp.Run, Graph: cp.Graph}
+	values, err := mergeAll(made.values[:0], cp, t, fold, results)
 	if err != nil {
 		return nil, err
 	}
-	next.Values = values
+	next.Values, next.Due = values, made.due[:0]
 	next.Visited = visited(cp.Visited, results)
 	if err := route(cp, t, next, results); err != nil {
 		return nil, err
+	}
+	if len(next.Due) == 0 {
+		next.Due = nil
 	}
 	return next, nil
 }
@@ -104,7 +113,8 @@ func visited(before []string, results []Result) []string {
 
 // route works out what is due next: edges, joins and routes of all finished tasks.
 func route(cp *Checkpoint, t *Topology, next *Checkpoint, results []Result) error {
-	var nodes []string
+	var room [8]string
+	nodes := room[:0]
 	var sends []Due
 	joins := copyJoins(cp.Joins)
 	for _, r := range results {
@@ -146,7 +156,7 @@ func route(cp *Checkpoint, t *Topology, next *Checkpoint, results []Result) erro
 	if len(joins) > 0 {
 		next.Joins = joins
 	}
-	sort.Strings(nodes)
+	slices.Sort(nodes)
 	for i, n := range nodes {
 		if n != End && (i == 0 || nodes[i-1] != n) {
 			next.Due = append(next.Due, Due{Node: n})
@@ -172,32 +182,58 @@ type write struct {
 	w    *Write
 }
 
-// mergeAll merges channel by channel, in the topology's order.
-func mergeAll(cp *Checkpoint, t *Topology, fold Folder, results []Result) ([]*Value, error) {
-	byChannel := make([][]write, len(t.Channels))
+// mergeAll merges channel by channel, in the topology's order, and appends the versions to values.
+func mergeAll(values []*Value, cp *Checkpoint, t *Topology, fold Folder, results []Result) ([]*Value, error) {
 	for i := range results {
 		if err := Adopt(cp, t, &results[i]); err != nil {
 			return nil, err
 		}
+	}
+	var room [8]write
+	all := room[:0] // grouped by channel below
+	count := make([]int, 0, 16)
+	count = append(count, make([]int, len(t.Channels)+1)...)
+	last, ordered := 0, true
+	for i := range results {
 		for j := range results[i].Writes {
-			w := &results[i].Writes[j]
-			c := t.Channel(w.Channel)
-			byChannel[c] = append(byChannel[c], write{&results[i].Task, w})
+			c := t.Channel(results[i].Writes[j].Channel)
+			all = append(all, write{&results[i].Task, &results[i].Writes[j]})
+			count[c+1]++
+			last, ordered = c, ordered && c >= last
 		}
 	}
-	values := make([]*Value, len(t.Channels))
+	if !ordered {
+		all = grouped(all, count, t)
+	}
+	at := 0
 	for c := range t.Channels {
 		old := cp.Values[c]
-		v, err := merge(&t.Channels[c], old, byChannel[c], fold)
+		v, err := merge(&t.Channels[c], old, all[at:at+count[c+1]], fold)
 		if err != nil {
 			return nil, err
 		}
 		if v != nil && v.Op == OpSet && old != nil && old.Op == OpSet && bytes.Equal(v.Data, old.Data) {
 			v = old
 		}
-		values[c] = v
+		at += count[c+1]
+		values = append(values, v)
 	}
 	return values, nil
+}
+
+// grouped sorts writes by channel and keeps their order within one: tasks in plan order.
+func grouped(all []write, count []int, t *Topology) []write {
+	next := make([]int, len(count))
+	for c := 1; c < len(count); c++ {
+		next[c] = next[c-1] + count[c-1]
+	}
+	out := make([]write, len(all))
+	for _, w := range all {
+		c := t.Channel(w.w.Channel) + 1
+		out[next[c]] = w
+		next[c]++
+	}
+	return out
 }
 
 func merge(ch *Channel, old *Value, ws []write, fold Folder) (*Value, error) {

@@ -43,12 +43,7 @@ func Plan(cp *Checkpoint, thread, namespace string) []Task {
 			index = sends
 			sends++
 		}
-		id := TaskID(place, d.Node, index)
-		path := d.Node + ":" + id
-		if namespace != "" {
-			path = namespace + "|" + path
-		}
-		tasks = append(tasks, Task{ID: id, Node: d.Node, Path: path, Index: index, Arg: d.Arg, Step: place.Step})
+		tasks = append(tasks, Task{ID: TaskID(place, d.Node, index), Node: d.Node, Index: index, Arg: d.Arg, Step: place.Step})
 	}
 	return tasks
 }

@@ -113,60 +113,60 @@ func mergeFold(ch *Channel, old *Value, ws []write, fold Folder) (*Value, error)
 }
 
 func mergeSum(ch *Channel, old *Value, ws []write) (*Value, error) {
-	total := "0"
+	total := []byte("0")
 	if old.Has() {
-		total = string(old.Data)
+		total = old.Data
 	}
 	for _, w := range ws {
 		var err error
-		if total, err = AddNumbers(ch.Number, total, string(w.w.Data)); err != nil {
+		if total, err = AddNumbers(ch.Number, total, w.w.Data); err != nil {
 			return nil, fmt.Errorf("channel %q: adding what node %q wrote: %w; nothing was merged", ch.Name, w.task.Node, err)
 		}
 	}
-	return NewSet([]byte(total)), nil
+	return NewSet(total), nil
 }
 
 // AddNumbers adds two JSON numbers in one arithmetic. Overflow, and a float that is no number any more, are errors.
-func AddNumbers(n Number, a, b string) (string, error) {
+func AddNumbers(n Number, a, b []byte) ([]byte, error) {
 	switch n {
 	case Signed:
-		x, err := strconv.ParseInt(a, 10, 64)
+		x, err := strconv.ParseInt(string(a), 10, 64)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		y, err := strconv.ParseInt(b, 10, 64)
+		y, err := strconv.ParseInt(string(b), 10, 64)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if sum := x + y; (sum > x) == (y > 0) {
-			return strconv.FormatInt(sum, 10), nil
+			return strconv.AppendInt(nil, sum, 10), nil
 		}
 	case Unsigned:
-		x, err := strconv.ParseUint(a, 10, 64)
+		x, err := strconv.ParseUint(string(a), 10, 64)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		y, err := strconv.ParseUint(b, 10, 64)
+		y, err := strconv.ParseUint(string(b), 10, 64)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if sum, carry := bits.Add64(x, y, 0); carry == 0 {
-			return strconv.FormatUint(sum, 10), nil
+			return strconv.AppendUint(nil, sum, 10), nil
 		}
 	case Float:
-		x, err := strconv.ParseFloat(a, 64)
+		x, err := strconv.ParseFloat(string(a), 64)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		y, err := strconv.ParseFloat(b, 64)
+		y, err := strconv.ParseFloat(string(b), 64)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if sum := x + y; !math.IsInf(sum, 0) && !math.IsNaN(sum) {
-			return strconv.FormatFloat(sum, 'g', -1, 64), nil
+			return strconv.AppendFloat(nil, sum, 'g', -1, 64), nil
 		}
 	default:
-		return "", fmt.Errorf("unknown arithmetic %q", n)
+		return nil, fmt.Errorf("unknown arithmetic %q", n)
 	}
-	return "", fmt.Errorf("%s + %s overflows", a, b)
+	return nil, fmt.Errorf("%s + %s overflows", a, b)
 }

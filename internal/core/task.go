@@ -18,11 +18,13 @@ type Due struct {
 type Task struct {
 	ID    string
 	Node  string
-	Path  string // for people: node:<id>
-	Index int    // place among the sends of the super-step; -1 for a node reached by edges
+	Index int // place among the sends of the super-step; -1 for a node reached by edges
 	Arg   []byte
 	Step  int
 }
+
+// Path shows a task's place to people: node:<id>, behind the paths of the tasks around it.
+func (t *Task) Path() string { return t.Node + ":" + t.ID }
 
 // Place is where tasks hang from: a checkpoint of a thread.
 type Place struct {
