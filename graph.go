@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/draw"
 )
 
 // BuildError lists everything that is wrong with a graph. No graph was built.
@@ -391,3 +393,11 @@ func place(name string) string {
 	}
 	return fmt.Sprintf("%q", name)
 }
+
+// JSON returns the topology: nodes by name with their kinds, versions, uses and lines, joins, and channels in the
+// order of the state's fields. Equal graphs give equal bytes.
+func (g *Graph[S]) JSON() ([]byte, error) { return json.MarshalIndent(&g.def.topology, "", "  ") }
+
+// Mermaid draws the graph as a Mermaid flowchart: questions are hexagons, workers framed twice, durable nodes have a
+// thick border, route targets dotted lines. Equal graphs give equal text.
+func (g *Graph[S]) Mermaid() string { return draw.Mermaid(&g.def.topology) }

@@ -243,7 +243,7 @@ func (s *scope) put(ctx context.Context, address string, old *core.Question, in 
 	}
 	q.ID = core.ID("question", address, fmt.Sprint(q.Revision))
 	if answered && (l.strict || q.Drift > 1 && !l.afterDrift) {
-		path, was, is := difference(old.Body, body)
+		path, was, is := core.DocumentDifference(old.Body, body)
 		return t.fail(&DriftError{Node: t.spec.Node, Name: in.name, Path: path, Old: was, New: is})
 	}
 	if answered && l.afterDrift {

@@ -183,7 +183,7 @@ func (l *loop) ask(ctx context.Context, q, replaced *core.Question) error {
 }
 
 func (l *loop) changed(t *Task, old, now *core.Question) {
-	path, _, _ := difference(old.Body, now.Body)
+	path, _, _ := core.DocumentDifference(old.Body, now.Body)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.superseded = append(l.superseded, &ChangedError{

@@ -1,23 +1,17 @@
-package pawl
+// Package draw makes pictures of topologies.
+package draw
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/pawl-dev/pawl/internal/core"
 )
 
-// JSON returns the topology: nodes by name with their kinds, versions, uses and lines, joins, and channels in the
-// order of the state's fields. Equal graphs give equal bytes.
-func (g *Graph[S]) JSON() ([]byte, error) { return json.MarshalIndent(&g.def.topology, "", "  ") }
-
-// Mermaid draws the graph as a Mermaid flowchart. Questions are hexagons and workers are framed twice; durable nodes
-// have a thick border. Edges are plain lines, targets of routes dotted ones; thick lines meet in a join, which waits
-// for all of them. Equal graphs give equal text.
-func (g *Graph[S]) Mermaid() string { return mermaid(&g.def.topology) }
-
-func mermaid(t *core.Topology) string {
+// Mermaid draws a topology as a flowchart. Questions are hexagons and workers are framed twice; durable nodes have a
+// thick border. Edges are plain lines, targets of routes dotted ones; thick lines meet in a join, which waits for all
+// of them. Equal topologies give equal text.
+func Mermaid(t *core.Topology) string {
 	var shapes, lines strings.Builder
 	ends, durable := false, false
 	line := func(from, arrow, to string) {
