@@ -183,7 +183,11 @@ func patched(versions []*Value) ([]byte, error) {
 			case OpClear:
 				return nil
 			case OpSet:
-				return json.Unmarshal(data, &whole)
+				err := json.Unmarshal(data, &whole)
+				if whole == nil { // null: an empty map
+					whole = map[string]json.RawMessage{}
+				}
+				return err
 			}
 			var p Patch
 			if err := json.Unmarshal(data, &p); err != nil {
