@@ -33,6 +33,7 @@ type Snapshot struct {
 type TaskState struct {
 	ID        string     `json:"id"`
 	Node      string     `json:"node"`
+	Kind      string     `json:"kind"` // node, worker, or ask: a question without a function that would run again
 	Path      string     `json:"path"`
 	State     string     `json:"state"` // due, done, failed, waiting
 	Error     string     `json:"error,omitempty"`
@@ -218,6 +219,9 @@ func (t *Thread) snapshot(r *records.Reader, s *records.Stored) (*Snapshot, erro
 	}
 	for _, task := range core.Plan(cp, t.identity(), "") {
 		state := taskState(task, &hanging)
+		if n, ok := topology.Node(task.Node); ok {
+			state.Kind = string(n.Kind)
+		}
 		if state.State != "done" {
 			out.Next = append(out.Next, task.Node)
 		}
