@@ -1,8 +1,10 @@
 package records
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
@@ -34,7 +36,7 @@ func packWrites(ws []core.Write, inline bool) []writeBody {
 func unpackWrites(in []writeBody) ([]core.Write, error) {
 	var out []core.Write
 	for _, w := range in {
-		if len(w.Op) != 1 {
+		if len(w.Op) != 1 || !strings.Contains("samc", w.Op) {
 			return nil, fmt.Errorf("write to channel %q has the unknown form %q", w.Channel, w.Op)
 		}
 		out = append(out, core.Write{Channel: w.Channel, Op: core.Op(w.Op[0]), Data: w.Data, Took: w.Took})
@@ -62,6 +64,9 @@ func (b Box) ReadRun(thread string, row storage.Row) (*core.Run, error) {
 	var body runBody
 	if err := b.unpackJSON(Run, where, row.Body, &body); err != nil {
 		return nil, err
+	}
+	if body.ID == "" || body.Status == "" {
+		return nil, lacks(Run, where, "id or status")
 	}
 	input, err := unpackWrites(body.Input)
 	if err != nil {
@@ -111,6 +116,9 @@ func (b Box) ReadEnded(tx storage.Tx, vs *Values, row storage.Row) (*core.Ended,
 	if err := b.unpackJSON(Ended, where, row.Body, &body); err != nil {
 		return nil, err
 	}
+	if body.Node == "" {
+		return nil, lacks(Ended, where, "node")
+	}
 	e := &core.Ended{
 		Checkpoint: row.Key[1].(int64), Failed: body.Failed, Error: body.Error, Cause: body.Cause, Tries: body.Tries,
 		Seq: row.Fields[0].(int64), At: body.At,
@@ -153,9 +161,13 @@ func (b Box) StepRow(thread int64, s *core.Step) (storage.Row, error) {
 
 // ReadStep reads a row back.
 func (b Box) ReadStep(thread string, row storage.Row) (*core.Step, error) {
+	where := fmt.Sprintf("%v of thread %q", row.Key[2], thread)
 	var body stepBody
-	if err := b.unpackJSON(Step, fmt.Sprintf("%v of thread %q", row.Key[2], thread), row.Body, &body); err != nil {
+	if err := b.unpackJSON(Step, where, row.Body, &body); err != nil {
 		return nil, err
+	}
+	if body.Name == "" || body.Result == nil {
+		return nil, lacks(Step, where, "name or result")
 	}
 	return &core.Step{
 		Address: row.Key[2].(string), Checkpoint: row.Key[1].(int64), Task: body.Task, Node: body.Node,
@@ -177,11 +189,19 @@ func (b Box) QuestionRow(q *core.Question) (storage.Row, error) {
 
 // ReadQuestion reads a row back.
 func (b Box) ReadQuestion(row storage.Row) (*core.Question, error) {
+	where := fmt.Sprint(row.Key[0])
 	var q core.Question
-	if err := b.unpackJSON(Question, fmt.Sprint(row.Key[0]), row.Body, &q); err != nil {
+	if err := b.unpackJSON(Question, where, row.Body, &q); err != nil {
 		return nil, err
 	}
+	if q.ID != where || q.State == "" {
+		return nil, lacks(Question, where, "state, or is another question")
+	}
 	q.Rev, q.Seq, q.ThreadN = row.Rev, row.Fields[5].(int64), row.Fields[1].(int64)
+	q.AskedSeq = cmp.Or(q.AskedSeq, q.Seq) // a row's number is known after its body was written: the first is the asking's
+	if q.AskedSeq == 0 { // the body was made before the asking had its number
+		q.AskedSeq = q.Seq
+	}
 	return &q, nil
 }
 
@@ -193,6 +213,13 @@ func (b Box) GraphRow(t *core.Topology) (storage.Row, error) {
 
 // ReadGraph reads a row back.
 func (b Box) ReadGraph(row storage.Row) (*core.Topology, error) {
+	where := fmt.Sprint(row.Key[0])
 	var t core.Topology
-	return &t, b.unpackJSON(Graph, fmt.Sprint(row.Key[0]), row.Body, &t)
+	if err := b.unpackJSON(Graph, where, row.Body, &t); err != nil {
+		return nil, err
+	}
+	if t.Graph == "" {
+		return nil, lacks(Graph, where, "name")
+	}
+	return &t, nil
 }
