@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type loop struct {
 	steps      int  // super-steps since this start
 	mu         sync.Mutex
 	superseded []*ChangedError
+	unused     []*core.Question
 	minted     int64
 }
 
@@ -189,6 +191,31 @@ func (l *loop) changed(t *Task, old, now *core.Question) {
 	l.superseded = append(l.superseded, &ChangedError{
 		Thread: now.Thread, Node: t.spec.Node, Name: now.Name, Old: questionOf(old), New: questionOf(now), Path: path,
 	})
+}
+
+// left notes the answers that a task ended without: an earlier entry asked, and this one, of changed code or on another
+// path, did not. What is asked inside a step is read by the step alone.
+func (l *loop) left(t *Task) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, q := range t.asked {
+		inNode := id == core.Address{Task: q.Task, Kind: "ask", Name: q.Name, Key: q.Key}.ID()
+		if q.State == core.QuestionAnswered && inNode && !t.booked[id] {
+			l.mu.Lock()
+			l.unused = append(l.unused, q)
+			l.mu.Unlock()
+		}
+	}
+}
+
+// leftOver are the answers that tasks of this start ended without, in the order of asking.
+func (l *loop) leftOver() []Question {
+	slices.SortFunc(l.unused, func(a, b *core.Question) int { return cmp.Compare(a.AskedSeq, b.AskedSeq) })
+	var out []Question
+	for _, q := range l.unused {
+		out = append(out, questionOf(q))
+	}
+	return out
 }
 
 func (l *loop) fresh() (int64, string) {

@@ -92,6 +92,7 @@ type Outcome struct {
 	Values     json.RawMessage `json:"values,omitempty"`     // the state, as a JSON object
 	Waiting    []Question      `json:"waiting,omitempty"`    // open questions, in the order of asking
 	Superseded []*ChangedError `json:"-"`                    // answers that landed on a question that had changed
+	Unused     []Question      `json:"unused,omitempty"`     // answered, and not asked any more by the node that then ended
 }
 
 func marshalAnswer(v any) ([]byte, error) {

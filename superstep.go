@@ -305,6 +305,7 @@ func (r *round) runOne(ctx context.Context, i int) {
 			return
 		case err == nil:
 			a.state, a.result = done, core.Result{Task: t.spec, Writes: out.Writes, Next: out.Next}
+			r.loop.left(t)
 			return
 		case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
 			return // stopped from outside, not failed: it stays unfinished
