@@ -21,10 +21,10 @@ func (h *Home) flush(ctx context.Context, b Batch) error {
 		return h.broken
 	}
 	queued, since := h.queue, h.since
-	h.queue = Batch{}
+	h.queue, h.since = Batch{}, time.Time{}
 	b.Checkpoints = append(queued.Checkpoints, b.Checkpoints...)
 	b.Ended = append(queued.Ended, b.Ended...)
-	relaxed := h.run != nil && h.run.Mode != core.Sync && len(queued.Checkpoints)+len(queued.Ended) > 0
+	relaxed := h.run != nil && h.run.Mode != core.Sync && !since.IsZero()
 	h.mu.Unlock()
 	if b.empty() {
 		return nil
@@ -36,7 +36,9 @@ func (h *Home) flush(ctx context.Context, b Batch) error {
 	case errors.Is(err, ErrMoved):
 		queued.Checkpoints = append(queued.Checkpoints, h.queue.Checkpoints...)
 		queued.Ended = append(queued.Ended, h.queue.Ended...)
-		h.queue = queued
+		if h.queue = queued; !since.IsZero() {
+			h.since = since
+		}
 	case err != nil:
 		h.broken = err
 	default:

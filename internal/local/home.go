@@ -30,7 +30,7 @@ type Home struct {
 
 	mu      sync.Mutex
 	queue   Batch         // not yet written: checkpoints and ended tasks only
-	since   time.Time     // when the oldest of it was handed in
+	since   time.Time     // when the oldest finished work in it was handed in; zero: it holds none
 	flight  chan struct{} // closed when the background write ends; nil: none
 	broken  error         // a write failed: nothing more is written
 	open    int           // open questions
@@ -131,6 +131,9 @@ func (h *Home) Queue(cps []*core.Checkpoint) {
 // Under Async one super-step may be in flight and one wait. Under Exit only the newest checkpoint is kept.
 func (h *Home) Commit(ctx context.Context, c core.Commit) error {
 	h.mu.Lock()
+	if h.since.IsZero() && (c.Next != nil || len(c.Ended) > 0) {
+		h.since = time.Now()
+	}
 	h.enqueue(c)
 	h.mu.Unlock()
 	switch {
@@ -143,9 +146,6 @@ func (h *Home) Commit(ctx context.Context, c core.Commit) error {
 }
 
 func (h *Home) enqueue(c core.Commit) {
-	if h.queue.empty() {
-		h.since = time.Now()
-	}
 	if c.Next != nil {
 		if h.run.Mode == core.Exit {
 			h.queue.Checkpoints, h.queue.Ended = nil, nil
