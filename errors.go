@@ -300,10 +300,15 @@ func (e *VersionError) Error() string {
 		e.Thread, e.Run, e.Graph, e.Was, e.Graph, e.Is, e.First)
 }
 
-// NoStorageError: a question needs a database, and the engine was made without one.
+// NoStorageError: a question needs a database, and the engine was made without one. With no Node it refuses a verb, or
+// an answer to the Question.
 type NoStorageError struct{ Graph, Node, Question string }
 
 func (e *NoStorageError) Error() string {
+	if e.Node == "" {
+		return fmt.Sprintf("pawl: graph %q: %q needs what was kept, and this engine has no storage; nothing is pending; give "+
+			"NewEngine a database, e.g. sqlite.Open", e.Graph, e.Question)
+	}
 	return fmt.Sprintf("pawl: graph %q, node %q asks %q, and this engine has no storage to keep the question in; nothing is "+
 		"pending; give NewEngine a database, e.g. sqlite.Open", e.Graph, e.Node, e.Question)
 }

@@ -276,6 +276,9 @@ func object(t *core.Topology, values []*core.Value) (json.RawMessage, error) {
 
 // open reads the thread's open questions.
 func (t *Thread) open(ctx context.Context) ([]Question, error) {
+	if t.eng.store == nil {
+		return nil, &NoStorageError{Graph: t.graph, Question: string(VerbAnswer)}
+	}
 	var out []Question
 	err := t.eng.store.View(ctx, func(tx storage.Tx) error {
 		info, err := t.eng.store.Box.FindThread(tx, t.eng.tenant, t.id)
@@ -377,6 +380,10 @@ func (e *Engine) Threads(ctx context.Context, after string, limit int) ([]Thread
 // number, when its state changed.
 func (t *Thread) Watch(ctx context.Context, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		if t.eng.store == nil {
+			yield(Event{}, &NoStorageError{Graph: t.graph, Question: string(VerbRead)})
+			return
+		}
 		var changes uint64
 		for {
 			now, _ := t.eng.store.DB.Changed(changes)
