@@ -25,7 +25,7 @@ type Snapshot struct {
 	Seq        int64           `json:"seq"`
 	At         time.Time       `json:"at"`
 	Values     json.RawMessage `json:"values"`
-	Next       []string        `json:"next"` // nodes that are due and have not ended
+	Next       []string        `json:"next"` // nodes that are due; at the head without those that ended
 	Tasks      []TaskState     `json:"tasks,omitempty"`
 }
 
@@ -80,7 +80,7 @@ func (t *Thread) State(ctx context.Context) (*ThreadState, error) {
 		}
 		s.Legal, s.Waiting = legalNow(s.Status, s.Cause), questionsOf(seen.Open)
 		if seen.Head != nil {
-			head, err := t.snapshot(records.NewReader(t.eng.store.Box, tx, seen.Info), seen.Head)
+			head, err := t.snapshot(records.NewReader(t.eng.store.Box, tx, seen.Info), seen, seen.Head)
 			if err != nil {
 				return err
 			}
@@ -152,7 +152,7 @@ func (t *Thread) History(ctx context.Context, page Page) ([]*Snapshot, error) {
 				if page.Attempt == "" && run.Aside || page.Attempt != "" && run.Attempt != page.Attempt || len(out) == limit {
 					continue
 				}
-				snap, err := t.snapshot(r, s)
+				snap, err := t.snapshot(r, seen, s)
 				if err != nil {
 					return err
 				}
@@ -177,14 +177,14 @@ func (t *Thread) Snapshot(ctx context.Context, checkpoint string) (*Snapshot, er
 		r := records.NewReader(t.eng.store.Box, tx, seen.Info)
 		s, err := t.find(r, seen, Checkpoint(checkpoint))
 		if err == nil {
-			out, err = t.snapshot(r, s)
+			out, err = t.snapshot(r, seen, s)
 		}
 		return err
 	})
 	return out, err
 }
 
-func (t *Thread) snapshot(r *records.Reader, s *records.Stored) (*Snapshot, error) {
+func (t *Thread) snapshot(r *records.Reader, seen *local.Seen, s *records.Stored) (*Snapshot, error) {
 	cp := s.Checkpoint
 	topology, err := r.Topology(cp)
 	if err != nil {
@@ -222,7 +222,7 @@ func (t *Thread) snapshot(r *records.Reader, s *records.Stored) (*Snapshot, erro
 		if n, ok := topology.Node(task.Node); ok {
 			state.Kind = string(n.Kind)
 		}
-		if state.State != "done" {
+		if state.State != "done" || cp.N != seen.Head.Checkpoint.N {
 			out.Next = append(out.Next, task.Node)
 		}
 		out.Tasks = append(out.Tasks, state)
