@@ -1,0 +1,28 @@
+# Everything that a fresh machine needs to build, test and lint Pawl. Only Go is required; `make help` lists the targets.
+GO ?= go
+STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
+MODULES = . bench
+
+.PHONY: help test lint bench sweep fuzz
+
+help:
+	@echo "make test   every test, with the race detector, in every module"
+	@echo "make lint   gofmt, vet, staticcheck, module files"
+	@echo "make bench  the figures, beside the raw limits of this machine"
+	@echo "make sweep  the crash sweep at full depth (about 10 times the stop points)"
+
+test:
+	@if ! command -v psql >/dev/null 2>&1; then echo "note: PostgreSQL is not needed yet: its driver is not part of this version"; fi
+	@for m in $(MODULES); do (cd $$m && echo "== test $$m" && $(GO) test -race -timeout 20m ./...) || exit 1; done
+
+lint:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not gofmt-ed:"; echo "$$out"; exit 1; fi
+	@for m in $(MODULES); do (cd $$m && echo "== vet $$m" && $(GO) vet ./... && $(GO) mod verify >/dev/null) || exit 1; done
+	$(STATICCHECK) ./...
+	@$(GO) mod tidy -diff
+
+bench:
+	cd bench && $(GO) run .
+
+sweep:
+	PAWL_SWEEP=full $(GO) test -timeout 2h -run TestSweep -v ./internal/suite
