@@ -1,6 +1,7 @@
 package records
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -96,8 +97,22 @@ func (b Box) unpackJSON(kind, where string, body []byte, v any) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(doc, v); err != nil {
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.DisallowUnknownFields()
+	err = d.Decode(v)
+	switch {
+	case err == nil && d.InputOffset() != int64(len(doc)):
+		err = errors.New("something follows its end")
+	case err == nil && doc[0] != '{':
+		err = errors.New("it is no object")
+	}
+	if err != nil {
 		return &DamagedError{Kind: kind, Where: where, Err: err}
 	}
 	return nil
+}
+
+// lacks says that a body was read and has no such thing.
+func lacks(kind, where, what string) error {
+	return &DamagedError{Kind: kind, Where: where, Err: errors.New("it has no " + what)}
 }

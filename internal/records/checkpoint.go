@@ -74,6 +74,9 @@ func (b Box) ReadCheckpoint(thread string, row storage.Row) (*Stored, error) {
 	if err := b.unpackJSON(Checkpoint, where, row.Body, &body); err != nil {
 		return nil, err
 	}
+	if body.Source == "" || body.Run == 0 {
+		return nil, lacks(Checkpoint, where, "source or run")
+	}
 	id, err := uuid.FromBytes(row.Fields[0].([]byte))
 	if err != nil {
 		return nil, &DamagedError{Kind: Checkpoint, Where: where, Err: err}
@@ -99,7 +102,7 @@ func (d dueBody) MarshalJSON() ([]byte, error) {
 }
 
 func (d *dueBody) UnmarshalJSON(doc []byte) error {
-	if json.Unmarshal(doc, &d.Node) == nil {
+	if json.Unmarshal(doc, &d.Node) == nil && d.Node != "" {
 		return nil
 	}
 	var send []json.RawMessage

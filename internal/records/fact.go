@@ -1,7 +1,6 @@
 package records
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -198,7 +197,6 @@ func (b Box) ReadQuestion(row storage.Row) (*core.Question, error) {
 		return nil, lacks(Question, where, "state, or is another question")
 	}
 	q.Rev, q.Seq, q.ThreadN = row.Rev, row.Fields[5].(int64), row.Fields[1].(int64)
-	q.AskedSeq = cmp.Or(q.AskedSeq, q.Seq) // a row's number is known after its body was written: the first is the asking's
 	if q.AskedSeq == 0 { // the body was made before the asking had its number
 		q.AskedSeq = q.Seq
 	}

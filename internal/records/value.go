@@ -111,7 +111,13 @@ func (vs *Values) parts(tx storage.Tx, channel, where string, doc []byte, v *cor
 	if err := json.Unmarshal(doc, &runs); err != nil {
 		return &DamagedError{Kind: Value, Where: where, Err: err}
 	}
+	if len(runs) == 0 {
+		return &DamagedError{Kind: Value, Where: where, Err: errors.New("it lists nothing")}
+	}
 	for _, r := range runs {
+		if r[0] < 1 || r[1] < r[0] || r[1] != Local(r[1]) {
+			return &DamagedError{Kind: Value, Where: where, Err: fmt.Errorf("it lists the impossible range %v", r)}
+		}
 		rows, err := tx.List(Value, storage.Query{Range: storage.Range{
 			From: Place(vs.ThreadN, r[0]), To: Place(vs.ThreadN, r[1]+1),
 		}})
