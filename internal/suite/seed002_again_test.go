@@ -1,0 +1,141 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// whatRunsAgain runs the row of the root; its column of an effect waits for effects, its other rows for children.
+func whatRunsAgain(t *testing.T, _ *report) {
+	t.Log("without its effect column and its rows of children: waits for effects and children")
+	onEach(t, func(t *testing.T, h *home) {
+		l := newLedger(t)
+		g := build(t, pawl.New[found]("again").
+			Node("earlier", func(context.Context, *found) error { l.add("earlier"); return nil }).
+			Node("asks", func(ctx context.Context, s *found) error {
+				l.add("line-above")
+				rate, err := pawl.Step(ctx, "rate", func(context.Context) (int, error) { l.add("step-above"); return 7, nil })
+				if err != nil {
+					return err
+				}
+				answer, err := say.Ask(ctx, fmt.Sprintf("Pay at %d?", rate))
+				if err != nil {
+					return err
+				}
+				l.add("line-below")
+				s.Used.Add(answer)
+				return nil
+			}, pawl.Uses(say)).
+			Path(pawl.Start, "earlier", "asks"))
+		th := engine(t, h.open(t), nil, g).Thread("again", "t1")
+		out, err := start(th)
+		q := paused(t, out, err, 1)[0]
+		before := history(t, th)
+		tally(t, l, map[string]int{"earlier": 1, "line-above": 1, "step-above": 1})
+		out, err = resume(th, q.ID, "yes")
+		finished(t, out, err, `{"used":["yes"]}`)
+		tally(t, l, map[string]int{"earlier": 1, "line-above": 2, "step-above": 1, "line-below": 1})
+		same(t, "snapshots", len(history(t, th)), 4)
+		atEnd(t, th, before)
+	})
+}
+
+// onlyYes is the answer that pays.
+const onlyYes = "yes"
+
+// payBeforeAndAfter runs the rows of plain calls; those of effects wait, and with them the line "credits issued".
+func payBeforeAndAfter(t *testing.T, _ *report) {
+	t.Log("without its rows of effects and their line: waits for effects and approvals")
+	for _, c := range []struct {
+		name   string
+		graph  func(*ledger) *pawl.Builder[found]
+		answer string
+		want   map[string]int
+	}{
+		{"one node, credit above the question", creditThenAsk("Keep it?"), "yes", map[string]int{"approve": 2, "credit": 2}},
+		{"a node that asks, a node that pays: yes", askThenCredit, "yes", map[string]int{"approve": 2, "pay": 1, "credit": 1}},
+		{"a node that asks, a node that pays: no", askThenCredit, "no", map[string]int{"approve": 2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, h *home) {
+				l := newLedger(t)
+				th := engine(t, h.open(t), nil, build(t, c.graph(l))).Thread("credit", "t1")
+				out, err := start(th)
+				q := paused(t, out, err, 1)[0]
+				before := history(t, th)
+				out, err = resume(th, q.ID, c.answer)
+				finished(t, out, err, fmt.Sprintf(`{"used":[%q]}`, c.answer))
+				tally(t, l, c.want)
+				atEnd(t, th, before)
+			})
+		})
+	}
+	t.Run("strict", creditStrict)
+}
+
+// creditThenAsk issues a credit by a plain call and then asks; with a verb for the number in the question, the question
+// says which credit.
+func creditThenAsk(question string) func(*ledger) *pawl.Builder[found] {
+	return func(l *ledger) *pawl.Builder[found] {
+		return pawl.New[found]("credit").Node("approve", func(ctx context.Context, s *found) error {
+			l.add("approve")
+			l.add("credit")
+			body := question
+			if body == "" {
+				body = fmt.Sprintf("Keep credit %d?", l.count("credit"))
+			}
+			answer, err := say.Ask(ctx, body)
+			if err == nil {
+				s.Used.Add(answer)
+			}
+			return err
+		}, pawl.Uses(say)).Edge(pawl.Start, "approve")
+	}
+}
+
+func askThenCredit(l *ledger) *pawl.Builder[found] {
+	return pawl.New[found]("credit").
+		Node("approve", func(ctx context.Context, s *found) error {
+			l.add("approve")
+			answer, err := say.Ask(ctx, "Issue it?")
+			if err == nil {
+				s.Used.Add(answer)
+			}
+			return err
+		}, pawl.Uses(say)).
+		Node("pay", func(context.Context, *found) error {
+			l.add("pay")
+			l.add("credit")
+			return nil
+		}).
+		Edge(pawl.Start, "approve").
+		Route("approve", func(s *found) []pawl.Next {
+			if s.Used.At(0) == onlyYes {
+				return pawl.To("pay")
+			}
+			return pawl.To(pawl.End)
+		}, "pay", pawl.End)
+}
+
+// creditStrict: the engine cannot see a plain call, but its trace in the question.
+func creditStrict(t *testing.T) {
+	onEach(t, func(t *testing.T, h *home) {
+		l := newLedger(t)
+		th := engine(t, h.open(t), &pawl.Options{Strict: true}, build(t, creditThenAsk("")(l))).Thread("credit", "t1")
+		out, err := start(th)
+		q := paused(t, out, err, 1)[0]
+		before := history(t, th)
+		out, err = resume(th, q.ID, "yes")
+		drift := (*pawl.DriftError)(nil)
+		if !errors.As(err, &drift) || out.Status != pawl.Failed || out.Node != "approve" {
+			t.Fatalf("outcome %+v, error %v", out, err)
+		}
+		same(t, "drift", [3]string{drift.Name, drift.Old, drift.New}, [3]string{"say", `"Keep credit 1?"`, `"Keep credit 2?"`})
+		tally(t, l, map[string]int{"approve": 2, "credit": 2})
+		atEnd(t, th, before)
+	})
+}
