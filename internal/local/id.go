@@ -29,12 +29,12 @@ func NumberOf(id string) (int64, bool) {
 	return int64(binary.BigEndian.Uint64(u[8:]) << 2 >> 32), true
 }
 
-// StampOf reads the time of an id.
+// StampOf reads the time of an id, rounded up: an id made of it never falls below.
 func StampOf(id string) time.Time {
 	u, err := uuid.Parse(id)
 	if err != nil {
 		return time.Time{}
 	}
 	head := binary.BigEndian.Uint64(u[:8])
-	return time.UnixMilli(int64(head >> 16)).Add(time.Duration((head & 0xfff) * 1e6 / 4096))
+	return time.UnixMilli(int64(head >> 16)).Add(time.Duration(((head&0xfff)*1e6 + 4095) / 4096))
 }
