@@ -19,6 +19,7 @@ type loop struct {
 	host     core.Host
 	pos      *core.Position
 	thread   string // identity of the thread, part of every task's id
+	name     string // the thread's id, for messages
 	limits   Limits
 	atOnce   int  // tasks that run at the same time; 0: all
 	strict   bool // tests: a node that changes what it read, or asks other questions, fails
@@ -139,7 +140,11 @@ func (l *loop) ending(cp *core.Checkpoint) (*core.Stop, error) {
 }
 
 func failed(cause core.Cause, node string, err error) (*core.Stop, error) {
-	return &core.Stop{Status: core.StatusFailed, Cause: cause, Error: err.Error(), ErrorNode: node}, err
+	text := err.Error()
+	if c := (*concluded)(nil); errors.As(err, &c) {
+		text = c.reason
+	}
+	return &core.Stop{Status: core.StatusFailed, Cause: cause, Error: text, ErrorNode: node}, err
 }
 
 // interrupted is a run whose context ended: cancelled by the verb, or stopped by its caller and free to be resumed.

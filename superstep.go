@@ -310,7 +310,7 @@ func (r *round) runOne(ctx context.Context, i int) {
 		case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
 			return // stopped from outside, not failed: it stays unfinished
 		case a.tries >= t.policy.Tries || !retryable(err) || !pause(ctx, backoff(t.policy, a.tries)):
-			a.state, a.err = failing, &NodeError{Thread: r.loop.thread, Node: t.spec.Node, Task: t.spec.ID, Try: a.tries, Err: err}
+			a.state, a.err = failing, &NodeError{Thread: r.loop.name, Node: t.spec.Node, Task: t.spec.ID, Try: a.tries, Err: err}
 			return
 		}
 		r.loop.emit(Event{Kind: EventTaskRetry, Node: t.spec.Node, Task: t.spec.ID, Err: err})

@@ -210,7 +210,7 @@ func (t *Thread) identity() string { return core.ID("thread", t.eng.tenant, t.id
 
 func (t *Thread) newLoop(d core.Def, pos *core.Position, host core.Host, cfg *runConfig) *loop {
 	return &loop{
-		def: d, topology: d.Topology(), host: host, pos: pos, thread: t.identity(), limits: t.eng.limits,
+		def: d, topology: d.Topology(), host: host, pos: pos, thread: t.identity(), name: t.id, limits: t.eng.limits,
 		atOnce: t.eng.opts.Concurrency, strict: t.eng.opts.Strict, sink: cfg.sink, late: t.eng.late,
 	}
 }
