@@ -128,6 +128,9 @@ func (e *Engine) judge(ctx context.Context, q *core.Question, g givenAnswer) (*c
 	if g.err != nil {
 		return nil, g.err
 	}
+	if err := core.CheckSize("the answer", g.value); err != nil {
+		return nil, err
+	}
 	value, err := core.Canonical(g.value)
 	if err != nil {
 		refuse.Reason, refuse.Faults = ReasonRefused, []string{err.Error()}

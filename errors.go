@@ -218,6 +218,9 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("node %q panicked: %v\n%s", e.Node, e.Value, e.Stack)
 }
 
+// SizeError: a value, a step's result, a question or an answer is larger than one value may be. Nothing was written.
+type SizeError = core.SizeError
+
 // LimitError: a named limit was reached, before anything beyond it was done.
 type LimitError struct {
 	Limit string // "steps a run", "tasks a super-step", "open questions a thread"

@@ -176,6 +176,9 @@ func (s *scope) ask(ctx context.Context, in asking) ([]byte, error) {
 		return nil, err
 	}
 	digest, err := core.Digest(body)
+	if err == nil {
+		err = core.CheckSize("the body", body)
+	}
 	if err != nil {
 		return nil, t.fail(fmt.Errorf("node %q: question %q: %w; nothing was asked", t.spec.Node, in.name, err))
 	}

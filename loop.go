@@ -30,6 +30,7 @@ type loop struct {
 	steps      int  // super-steps since this start
 	mu         sync.Mutex
 	superseded []*ChangedError
+	delivered  []string // ids of the questions whose answers came with this start
 	unused     []*core.Question
 	minted     int64
 }
@@ -92,7 +93,7 @@ func (l *loop) merge(ctx context.Context, r *round) (*core.Stop, error, error) {
 	head := l.pos.Head
 	next, err := core.Apply(head, l.topology, l.def.Fold, r.results())
 	if err != nil {
-		cause := core.CauseError
+		cause := causeOf(err)
 		if conflict := (*core.ConflictError)(nil); errors.As(err, &conflict) {
 			cause = core.CauseConflict
 		}

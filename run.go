@@ -154,6 +154,11 @@ func (t *Thread) run(ctx context.Context, input []core.Write, cfg *runConfig) (*
 	if run.ID == "" {
 		run.ID = uuid.NewString()
 	}
+	for _, w := range input {
+		if err := core.CheckSize(fmt.Sprintf("pawl: thread %q: the input of channel %q", t.id, w.Channel), w.Data); err != nil {
+			return nil, err
+		}
+	}
 	under(run, d)
 	if t.eng.store == nil {
 		return t.runUnkept(ctx, d, run, cfg)

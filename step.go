@@ -69,6 +69,9 @@ func (s *scope) step(ctx context.Context, name, key string, call func(context.Co
 		return nil, context.Cause(ctx)
 	}
 	doc, err := s.call(ctx, id, name, call)
+	if err == nil {
+		err = core.CheckSize(fmt.Sprintf("node %q: the result of step %q", t.spec.Node, name), doc)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -279,6 +279,9 @@ func causeOf(err error) core.Cause {
 	if d := (*DriftError)(nil); errors.As(err, &d) {
 		return core.CauseDrift
 	}
+	if big := (*core.SizeError)(nil); errors.As(err, &big) {
+		return core.CauseLimit
+	}
 	return core.CauseError
 }
 

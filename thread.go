@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/pawl-dev/pawl/internal/core"
 	"github.com/pawl-dev/pawl/internal/local"
@@ -264,8 +265,12 @@ func (t *Thread) outcome(ctx context.Context, l *loop, run *core.Run, stop *core
 		e := runError(t.id, run.ID, out)
 		e.Err = cause
 		err = e
-	case len(l.superseded) > 0:
-		err = l.superseded[len(l.superseded)-1]
+	default:
+		for _, c := range l.superseded {
+			if slices.Contains(l.delivered, c.Old.ID) {
+				err = c // whoever brought the answer learns that it is not used
+			}
+		}
 	}
 	if l.sink != nil {
 		l.sink(Event{Kind: EventFinished, Run: run.ID, Step: l.pos.Head.Step, Outcome: out})

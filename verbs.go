@@ -178,11 +178,11 @@ func (t *Thread) resume(ctx context.Context, d core.Def, cfg *runConfig) (*Outco
 	if err := home.Claim(ctx, v.Seen, &run, b); err != nil {
 		return nil, err
 	}
-	return t.goOn(ctx, d, home, v, cfg, drift)
+	return t.goOn(ctx, d, home, taken, cfg, drift)
 }
 
 // goOn runs a claimed thread from its head as stored, or from its input where a crash lost the first checkpoints.
-func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, v *view, cfg *runConfig, drift bool) (*Outcome, error) {
+func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, taken []*core.Question, cfg *runConfig, drift bool) (*Outcome, error) {
 	run := home.Run()
 	pos, err := home.Own(ctx)
 	if err == nil && (pos.Head == nil || pos.Head.Run != run.N) {
@@ -199,6 +199,9 @@ func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, v *view
 	pos.Head.Graph = len(run.Graphs) - 1
 	l := t.newLoop(d, pos, home, cfg)
 	l.afterDrift = drift
+	for _, q := range taken {
+		l.delivered = append(l.delivered, q.ID)
+	}
 	if err := l.checkSubmitted(ctx); err != nil {
 		_ = home.Abandon(context.WithoutCancel(ctx))
 		return nil, err

@@ -92,6 +92,9 @@ func bounded(v *Value) (*Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(whole) > MaxValue {
+		return v, nil // stays a chain of deltas
+	}
 	full := NewSet(whole)
 	if p := v.live.Load(); p != nil {
 		full.live.Store(p)
@@ -108,6 +111,9 @@ func mergeFold(ch *Channel, old *Value, ws []write, fold Folder) (*Value, error)
 		if cur, err = fold(ch.Name, cur, w.w.Data); err != nil {
 			return nil, fmt.Errorf("channel %q: folding what node %q wrote: %w", ch.Name, w.task.Node, err)
 		}
+	}
+	if err := CheckSize(fmt.Sprintf("channel %q, folded,", ch.Name), cur); err != nil {
+		return nil, err
 	}
 	return NewSet(cur), nil
 }

@@ -31,6 +31,28 @@ type Patch struct {
 	Delete []string                   `json:"d,omitempty"`
 }
 
+// MaxValue is the most bytes that one value, step result or question may have. It leaves room for a row's own bytes
+// below what storage takes.
+const MaxValue = 64<<20 - 1<<10
+
+// A SizeError is a value over MaxValue, refused before anything was queued.
+type SizeError struct {
+	What string
+	Size int
+}
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("%s has %d bytes, over the limit of %d for one value; nothing of it was written", e.What, e.Size, MaxValue)
+}
+
+// CheckSize refuses what is over MaxValue.
+func CheckSize(what string, doc []byte) error {
+	if len(doc) > MaxValue {
+		return &SizeError{What: what, Size: len(doc)}
+	}
+	return nil
+}
+
 // A version that costs more than costFactor times its size plus costSlack bytes to rebuild is written in full.
 const (
 	costFactor = 2
