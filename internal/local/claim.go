@@ -52,6 +52,9 @@ func (h *Home) Claim(ctx context.Context, seen *Seen, run *core.Run, b Batch) er
 	}
 	if err != nil {
 		unnumber(values)
+		h.mu.Lock()
+		h.broken = err // it holds nothing: whatever is tried on it fails the same way
+		h.mu.Unlock()
 		return err
 	}
 	settle(facts, first)

@@ -1,8 +1,10 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
@@ -203,33 +205,50 @@ func (h *Home) mark(tx storage.Tx, status core.Status, run int64) error {
 	return err
 }
 
-// readBack settles an Update of unknown outcome by looking for what it wrote: the sequence numbers that it took are
-// this owner's alone while the epoch stands, so the first row of a fact says it all.
-func (h *Home) readBack(ctx context.Context, facts []fact, b *Batch, unknown error) (int64, error) {
-	var first int64
-	err := h.store.View(context.WithoutCancel(ctx), func(tx storage.Tx) error {
+// readBack settles an Update of unknown outcome by looking for what it wrote: every row as it was written, under the
+// lease that it took or kept. What another owner wrote at the same place, even in the same words, does not pass.
+func (h *Home) readBack(ctx context.Context, facts []fact, b *Batch, unknown error) (first int64, err error) {
+	err = h.store.View(context.WithoutCancel(ctx), func(tx storage.Tx) error {
+		if b.Stop != nil {
+			info, err := h.store.Box.FindThread(tx, h.Tenant, h.Thread)
+			if err != nil || info == nil || info.Status != b.Stop.Status {
+				return errors.Join(err, unknown)
+			}
+		} else if lease, _, err := tx.Lease(h.number, storage.Look, ""); err != nil || lease.Owner != h.store.Member || lease.Epoch != h.epoch {
+			return errors.Join(err, unknown)
+		}
+		first = 0
 		for i := range facts {
 			f := &facts[i]
 			if f.seq == nil {
 				continue
 			}
+			if first == 0 {
+				first = seqOf(f.kind, f.row)
+			}
+			if f.kind == records.Run && b.Stop != nil {
+				continue // the stop wrote it once more
+			}
 			row, ok, err := tx.Get(f.kind, f.row.Key...)
 			if err != nil {
 				return err
 			}
-			if !ok || seqOf(f.kind, row) != seqOf(f.kind, f.row) {
+			if !ok || !sameRow(row, f.row) {
 				return unknown
 			}
-			first = seqOf(f.kind, row)
-			return nil
-		}
-		info, err := h.store.Box.FindThread(tx, h.Tenant, h.Thread)
-		if err != nil || info == nil || b.Stop == nil || info.Status != b.Stop.Status {
-			return errors.Join(err, unknown)
 		}
 		return nil
 	})
 	return first, err
+}
+
+func sameRow(a, b storage.Row) bool {
+	return bytes.Equal(a.Body, b.Body) && slices.EqualFunc(a.Fields, b.Fields, func(x, y any) bool {
+		if raw, ok := x.([]byte); ok {
+			return bytes.Equal(raw, y.([]byte))
+		}
+		return x == y
+	})
 }
 
 func seqOf(kind string, row storage.Row) int64 {
