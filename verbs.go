@@ -186,11 +186,7 @@ func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, taken [
 	run := home.Run()
 	pos, err := home.Own(ctx)
 	if err == nil && (pos.Head == nil || pos.Head.Run != run.N) {
-		cps := t.start(ctx, d, home.Fresh, run, pos.Head)
-		if home.Queue(cps); run.Mode == Sync {
-			err = home.Commit(context.WithoutCancel(ctx), core.Commit{})
-		}
-		pos = &core.Position{Run: run, Head: cps[len(cps)-1]}
+		pos, err = t.startAgain(ctx, d, home, pos.Head)
 	}
 	if err != nil {
 		_ = home.Abandon(context.WithoutCancel(ctx))
@@ -207,6 +203,42 @@ func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, taken [
 		return nil, err
 	}
 	return t.execute(ctx, l, home)
+}
+
+// startAgain makes a run's first checkpoints anew, on the state before its input: that is the head, unless the run is a
+// retry and the head belongs to the attempt that it set aside.
+func (t *Thread) startAgain(ctx context.Context, d core.Def, home *local.Home, head *core.Checkpoint) (*core.Position, error) {
+	run := home.Run()
+	before := head
+	if head != nil && head.N != run.Before {
+		before = nil
+		err := t.eng.store.View(ctx, func(tx storage.Tx) error {
+			info, err := t.eng.store.Box.FindThread(tx, t.eng.tenant, t.id)
+			if err != nil {
+				return err
+			}
+			if info == nil {
+				return local.ErrMoved
+			}
+			r := records.NewReader(t.eng.store.Box, tx, info)
+			stored, err := r.Checkpoint(run.Before)
+			if err != nil || stored == nil {
+				return err
+			}
+			before = stored.Checkpoint
+			return r.Fill(stored, d.Topology())
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	cps := t.start(ctx, d, home.Fresh, run, before)
+	home.Queue(cps)
+	pos := &core.Position{Run: run, Head: cps[len(cps)-1]}
+	if run.Mode != Sync {
+		return pos, nil
+	}
+	return pos, home.Commit(context.WithoutCancel(ctx), core.Commit{})
 }
 
 // ontoGraph lets a run go on under the program's graph, or says what keeps it.
