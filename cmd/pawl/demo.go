@@ -44,13 +44,14 @@ func demoCommand(p *cli.Program) *cobra.Command {
 			if err := errors.Join(err, done()); err != nil {
 				return err
 			}
-			if err := r.verify(); err != nil {
-				return fmt.Errorf("the demo did not show what it says: %w", err)
-			}
 			if keep != "" {
 				r.Kept = databaseOf(dir)
 			}
-			return p.Emit(r, r.print)
+			err = p.Emit(r, r.print)
+			if wrong := r.verify(); wrong != nil {
+				err = errors.Join(fmt.Errorf("the demo did not show what it says: %w", wrong), err)
+			}
+			return err
 		},
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "answer yes without asking")

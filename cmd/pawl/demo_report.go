@@ -111,7 +111,7 @@ func (r *report) print(g *cli.Page) {
 	if db == "" {
 		db = "tour/pawl.db"
 		g.Line("  %s demo --yes --keep tour    (the same again, and the database stays)", pawl)
-	} else {
+	} else if len(r.Answers) > 0 {
 		next = append(next, "answer "+r.Answers[0].Question[:12]+" maybe")
 	}
 	for _, n := range next {

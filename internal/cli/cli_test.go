@@ -192,6 +192,23 @@ func TestInterruptWhileReading(t *testing.T) {
 	})
 }
 
+// Tenants do not see each other's threads and questions.
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	id := ask(t, path)
+	for tenant, want := range map[string][]int{"": {OK, OK}, "other": {NotFound, NotFound}} {
+		for i, args := range [][]string{{"threads", "show", "t"}, {"answer", id, "yes"}} {
+			var out, talk bytes.Buffer
+			env := testEnv(&out, &talk)
+			env.Getenv = func(k string) string { return map[string]string{"PAWL_DB": path, "PAWL_TENANT": tenant}[k] }
+			if code := New(env).Run(t.Context(), args); code != want[i] {
+				t.Errorf("tenant %q, %s: code %d, should be %d; %s", tenant, args[0], code, want[i], &talk)
+			}
+		}
+	}
+}
+
 type readFunc func([]byte) (int, error)
 
 func (f readFunc) Read(b []byte) (int, error) { return f(b) }

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/storage"
 )
 
-// home opens the database, which must exist, and an engine over it for as long as use runs.
+// home opens the database, which must exist, and the tenant's view of an engine over it, for as long as use runs.
 func (p *Program) home(use func(eng *pawl.Engine, db storage.DB) error) (err error) {
 	st, err := os.Stat(p.db)
 	switch {
@@ -36,7 +36,7 @@ func (p *Program) home(use func(eng *pawl.Engine, db storage.DB) error) (err err
 	if err := eng.Register(p.Graphs...); err != nil {
 		return err
 	}
-	return use(eng, db)
+	return use(eng.Tenant(p.tenant), db)
 }
 
 // thread finds a thread by its id, or by the start of it that no other has.

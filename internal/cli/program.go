@@ -48,6 +48,7 @@ type Program struct {
 	asJSON  bool
 	db      string
 	dbFlag  string // " --db file" where the flag was given, for commands that are printed
+	tenant  string
 	noInput bool
 	reason  string
 }
@@ -77,6 +78,7 @@ func New(env Env) *Program {
 	f.StringVarP(&p.output, "output", "o", "table", "`format`: table, or json for one document")
 	f.BoolVar(&p.asJSON, "json", false, "the same as -o json")
 	f.StringVar(&p.db, "db", "", "the database `file` (environment: PAWL_DB; default "+DefaultDB+")")
+	f.StringVar(&p.tenant, "tenant", "", "see the threads of this `tenant` (environment: PAWL_TENANT)")
 	f.BoolVar(&p.noInput, "no-input", false, "never ask anything")
 	p.Root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return p.settle(cmd) }
 	p.Root.AddCommand(p.threads(), p.answer(), p.doctor(), p.version())
@@ -110,6 +112,9 @@ func (p *Program) settle(cmd *cobra.Command) error {
 	}
 	if !slices.Contains([]string{"table", "json"}, p.output) {
 		return p.misuse(cmd, fmt.Errorf("-o %s: there are table and json%s", p.output, meant(p.output, "table", "json")))
+	}
+	if p.tenant == "" {
+		p.tenant = p.Getenv("PAWL_TENANT")
 	}
 	if p.db != "" {
 		p.dbFlag = " --db " + shellWord(p.db)
