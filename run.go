@@ -135,6 +135,42 @@ func (t *Thread) start(ctx context.Context, d core.Def, fresh func() (int64, str
 	return append(cps, next)
 }
 
+// startAgain makes a run's first checkpoints anew, on the state before its input: that is the head, unless the run is a
+// retry and the head belongs to the attempt that it set aside.
+func (t *Thread) startAgain(ctx context.Context, d core.Def, home *local.Home, head *core.Checkpoint) (*core.Position, error) {
+	run := home.Run()
+	before := head
+	if head != nil && head.N != run.Before {
+		before = nil
+		err := t.eng.store.View(ctx, func(tx storage.Tx) error {
+			info, err := t.eng.store.Box.FindThread(tx, t.eng.tenant, t.id)
+			if err != nil {
+				return err
+			}
+			if info == nil {
+				return local.ErrMoved
+			}
+			r := records.NewReader(t.eng.store.Box, tx, info)
+			stored, err := r.Checkpoint(run.Before)
+			if err != nil || stored == nil {
+				return err
+			}
+			before = stored.Checkpoint
+			return r.Fill(stored, d.Topology())
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	cps := t.start(ctx, d, home.Fresh, run, before)
+	home.Queue(cps)
+	pos := &core.Position{Run: run, Head: cps[len(cps)-1]}
+	if run.Mode != Sync {
+		return pos, nil
+	}
+	return pos, home.Commit(context.WithoutCancel(ctx), core.Commit{})
+}
+
 // run is Run after its input was read.
 func (t *Thread) run(ctx context.Context, input []core.Write, cfg *runConfig) (*Outcome, error) {
 	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbRun, Graph: t.graph, Thread: t.id}); err != nil {

@@ -205,42 +205,6 @@ func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, taken [
 	return t.execute(ctx, l, home)
 }
 
-// startAgain makes a run's first checkpoints anew, on the state before its input: that is the head, unless the run is a
-// retry and the head belongs to the attempt that it set aside.
-func (t *Thread) startAgain(ctx context.Context, d core.Def, home *local.Home, head *core.Checkpoint) (*core.Position, error) {
-	run := home.Run()
-	before := head
-	if head != nil && head.N != run.Before {
-		before = nil
-		err := t.eng.store.View(ctx, func(tx storage.Tx) error {
-			info, err := t.eng.store.Box.FindThread(tx, t.eng.tenant, t.id)
-			if err != nil {
-				return err
-			}
-			if info == nil {
-				return local.ErrMoved
-			}
-			r := records.NewReader(t.eng.store.Box, tx, info)
-			stored, err := r.Checkpoint(run.Before)
-			if err != nil || stored == nil {
-				return err
-			}
-			before = stored.Checkpoint
-			return r.Fill(stored, d.Topology())
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	cps := t.start(ctx, d, home.Fresh, run, before)
-	home.Queue(cps)
-	pos := &core.Position{Run: run, Head: cps[len(cps)-1]}
-	if run.Mode != Sync {
-		return pos, nil
-	}
-	return pos, home.Commit(context.WithoutCancel(ctx), core.Commit{})
-}
-
 // ontoGraph lets a run go on under the program's graph, or says what keeps it.
 func (t *Thread) ontoGraph(v *view, run *core.Run, d core.Def) error {
 	if v.from != nil && v.from.Run == run.N {
