@@ -66,7 +66,7 @@ func submitThenDie(doc []byte) {
 	run := func(t *testing.T) {
 		var db storage.DB = must(sqlite.Open(a.Path, pawl.Kinds()...))
 		if a.Slow {
-			db = fault.Wrap(db, fault.Plan{Delay: time.Hour})
+			db = fault.Wrap(db, fault.Plan{Delay: time.Second})
 		}
 		eng := must(pawl.NewEngine(db, nil))
 		g := must(a.graph(func() {
