@@ -834,7 +834,7 @@ func BenchmarkTask(b *testing.B) {
 		if w, err := bound.writes(); err != nil || len(w) != 1 {
 			b.Fatal(err)
 		}
-		if err := g.close(); err != nil {
+		if err := g.Close(); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -64,7 +64,7 @@ func (d *def[S]) RunTask(ctx context.Context, in core.TaskInput) (out core.TaskO
 		if v := recover(); v != nil {
 			err = &PanicError{Node: n.name, Value: v, Stack: debug.Stack()}
 		}
-		if refused := g.close(); refused != nil {
+		if refused := g.Close(); refused != nil {
 			err = refusal(refused, err)
 		}
 		if err != nil {
@@ -91,7 +91,7 @@ func (d *def[S]) enter(ctx context.Context, t *Task, n *node[S], g *seal, in cor
 	s := new(S)
 	b := d.layout.bind(s, in.Values, g)
 	err = n.run(ctx, s, in.Task.Arg, g)
-	g.enter("route")
+	g.Enter("route")
 	strict := t != nil && t.strict()
 	waits := t != nil && t.Waiting() != nil
 	if strict && (err == nil || waits) {
@@ -139,7 +139,7 @@ func (d *def[S]) start(n *node[S], g *seal, in core.TaskInput) (out core.TaskOut
 	}
 	s := new(S)
 	b := d.layout.bind(s, after.Values, g)
-	g.enter("route")
+	g.Enter("route")
 	out.Next, err = n.next(s, d.workers)
 	_, err = written(b, err)
 	return out, err

@@ -1,7 +1,6 @@
 package pawl
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -209,7 +208,7 @@ func (t *Thread) snapshot(r *records.Reader, seen *local.Seen, s *records.Stored
 			out.Parent = parent.Checkpoint.ID
 		}
 	}
-	if out.Values, err = object(topology, cp.Values); err != nil {
+	if out.Values, err = core.Object(topology, cp.Values); err != nil {
 		return nil, err
 	}
 	var hanging core.Position
@@ -248,31 +247,6 @@ func taskState(task core.Task, p *core.Position) TaskState {
 	return s
 }
 
-// object writes the channels that hold something as a JSON object, in the topology's order.
-func object(t *core.Topology, values []*core.Value) (json.RawMessage, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
-	for c, v := range values {
-		whole, err := v.Bytes()
-		if err != nil {
-			return nil, err
-		}
-		if whole == nil {
-			continue
-		}
-		if b.Len() > 1 {
-			b.WriteByte(',')
-		}
-		name, err := json.Marshal(t.Channels[c].Name)
-		if err != nil {
-			return nil, err
-		}
-		b.Write(append(append(name, ':'), whole...))
-	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
-}
-
 // open reads the thread's open questions.
 func (t *Thread) open(ctx context.Context) ([]Question, error) {
 	if t.eng.store == nil {
@@ -306,7 +280,7 @@ func (t *Thread) stands(v *view) (*Outcome, error) {
 	out.Checkpoint, out.Next = v.from.ID, dueNames(v.from.Due)
 	var err error
 	if d, ok := t.eng.graph(v.Info.Graph); ok {
-		out.Values, err = object(d.Topology(), v.from.Values)
+		out.Values, err = core.Object(d.Topology(), v.from.Values)
 	}
 	return out, err
 }

@@ -157,8 +157,8 @@ func AskNode[S, Q, A any](in Interrupt[Q, A], question func(*S) Q, decided func(
 	}
 	n.run = func(ctx context.Context, s *S, _ []byte, g *seal) error {
 		answer, err := in.askOnce(ctx, func() (Q, error) {
-			g.enter("question")
-			defer g.leave()
+			g.Enter("question")
+			defer g.Leave()
 			return question(s), nil
 		})
 		if err != nil {

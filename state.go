@@ -7,32 +7,15 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/guard"
 	"github.com/pawl-dev/pawl/internal/schema"
 )
 
 // StateError says what went wrong with one channel of a task's state: a write that was refused, a stored value that
-// cannot be read, a value that cannot be written. The task fails with it, and nothing that it wrote is merged.
-type StateError struct {
-	Node    string
-	Channel string
-	Reason  string // what was not done, and what to do
-	Err     error  // the cause, if there is one
-}
-
-// Error names the node and the channel.
-func (e *StateError) Error() string {
-	s := fmt.Sprintf("channel %q: %s", e.Channel, e.Reason)
-	if e.Node != "" {
-		s = fmt.Sprintf("node %q: ", e.Node) + s
-	}
-	return s
-}
-
-// Unwrap returns the cause.
-func (e *StateError) Unwrap() error { return e.Err }
+// cannot be read, or a value that cannot be encoded. The task fails with it.
+type StateError = guard.StateError
 
 // layout knows the channels of one state type. It is built once and immutable.
 type layout struct {
@@ -165,9 +148,9 @@ func (l *layout) bind(state any, values []*core.Value, g *seal) *binding {
 
 // writes returns what the task wrote, in the order of the channels, or the first failure to read or to write.
 func (b *binding) writes() ([]core.Write, error) {
-	b.seal.mu.Lock()
-	defer b.seal.mu.Unlock()
-	return b.layout.collect(b.chans, b.seal.node)
+	b.seal.Lock()
+	defer b.seal.Unlock()
+	return b.layout.collect(b.chans, b.seal.Node)
 }
 
 func (l *layout) collect(chans []channel, node string) (out []core.Write, err error) {
@@ -201,8 +184,8 @@ func guarded(f func() error) (err error) {
 
 // mutated names the first channel whose decoded value was changed in place, or none. It encodes all that was read.
 func (b *binding) mutated() string {
-	b.seal.mu.Lock()
-	defer b.seal.mu.Unlock()
+	b.seal.Lock()
+	defer b.seal.Unlock()
 	for i, c := range b.chans {
 		if changed, err := c.changed(); changed && err == nil {
 			return b.layout.fields[i].name
@@ -296,7 +279,7 @@ func (l *layout) load(state any, values []*core.Value) error {
 		return err
 	}
 	b := l.bind(state, values, newSeal("", nil))
-	b.seal.enter("outcome")
+	b.seal.Enter("outcome")
 	var faults []error
 	for i, c := range b.chans {
 		if err := guarded(c.load); err != nil {
@@ -325,18 +308,18 @@ func (c *cell) bound() bool              { return c.b != nil }
 
 func (c *cell) lock() {
 	if c.b != nil {
-		c.b.seal.mu.Lock()
+		c.b.seal.Lock()
 	}
 }
 
 func (c *cell) unlock() {
 	if c.b != nil {
-		c.b.seal.mu.Unlock()
+		c.b.seal.Unlock()
 	}
 }
 
 // open takes the lock for a write. False: the write is refused, and recorded as such.
-func (c *cell) open() bool { return c.b == nil || c.b.seal.open(c.b.layout.fields[c.i].name) }
+func (c *cell) open() bool { return c.b == nil || c.b.seal.Open(c.b.layout.fields[c.i].name) }
 
 // stored is the checkpoint's version; nil: there is none.
 func (c *cell) stored() *core.Value {
@@ -376,82 +359,15 @@ func differs[T any](c *cell, live *T) (bool, error) {
 	return schema.Differs(check, stored, live)
 }
 
-// seal guards one task's state: its lock orders the access of all goroutines to all channels, and it says when writes
-// are refused. Safe for concurrent use.
+// seal guards one task's state, and holds the binding of that state.
 type seal struct {
-	mu      sync.Mutex
-	node    string
-	late    func(error)
-	inside  []string // what refuses writes now, outermost first
-	room    [2]string
-	bound   binding // the one state that it guards
-	closed  bool
-	refused *StateError // the first
+	guard.Seal
+	bound binding
 }
 
 // newSeal returns the seal of a node's task. late is told of writes after close; it may be nil.
 func newSeal(node string, late func(error)) *seal {
-	g := &seal{node: node, late: late}
-	g.inside = g.room[:0]
+	g := &seal{}
+	g.Init(node, late)
 	return g
-}
-
-// enter refuses writes until leave: inside "step rate", "All", "route", "question", "outcome".
-func (g *seal) enter(what string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.inside = append(g.inside, what)
-}
-
-func (g *seal) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if n := len(g.inside); n > 0 {
-		g.inside = g.inside[:n-1]
-	}
-}
-
-// close ends the task: later writes go to late. It returns the first write that was refused, with which the task fails.
-func (g *seal) close() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = true
-	if g.refused == nil {
-		return nil
-	}
-	return g.refused
-}
-
-// open locks the state for a write. False: the write is refused, recorded, and the state is not locked.
-func (g *seal) open(channel string) bool {
-	g.mu.Lock()
-	if !g.closed && len(g.inside) == 0 {
-		return true
-	}
-	err := &StateError{Node: g.node, Channel: channel, Reason: "the write " + g.advice()}
-	if g.closed && g.late != nil {
-		defer g.late(err) // without the lock
-	} else if !g.closed && g.refused == nil {
-		g.refused = err
-	}
-	g.mu.Unlock()
-	return false
-}
-
-func (g *seal) advice() string {
-	if g.closed {
-		return "after the node returned did not happen: a goroutine outlived the node; wait for it before you return"
-	}
-	s := "inside " + g.inside[0] + " did not happen: "
-	switch g.inside[0] {
-	case "All":
-		return s + "collect results in variables and write them after All returned"
-	case "route":
-		return s + "a route only chooses; write in the node, and let no goroutine outlive it"
-	case "question":
-		return s + "a question is made of what the state holds; write when the answer comes"
-	case "outcome":
-		return s + "what a run returned is for reading; edit the thread, or give a new state to the next run"
-	}
-	return s + "return the value and set it after the step"
 }

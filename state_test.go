@@ -393,11 +393,11 @@ func TestRefusedWrites(t *testing.T) {
 				b := l.bind(s, nil, g)
 				s.Boss.Set(nil)
 				for _, what := range tt.inside {
-					g.enter(what)
+					g.Enter(what)
 				}
 				write(s)
 				for range tt.inside {
-					g.leave()
+					g.Leave()
 				}
 				s.Lines.Add(purchase{})
 				got, err := b.writes()
@@ -405,7 +405,7 @@ func TestRefusedWrites(t *testing.T) {
 					t.Errorf("wrote %v, %v", got, err)
 				}
 				var refused *StateError
-				if err := g.close(); !errors.As(err, &refused) || refused.Channel != channel || refused.Node != "pay" || !strings.Contains(err.Error(), tt.want) {
+				if err := g.Close(); !errors.As(err, &refused) || refused.Channel != channel || refused.Node != "pay" || !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("close: %v, want channel %q and %q", err, channel, tt.want)
 				}
 			})
@@ -419,13 +419,13 @@ func TestTheFirstRefusedWriteFailsTheTask(t *testing.T) {
 	g := newSeal("pay", nil)
 	s := &desk{}
 	l.bind(s, nil, g)
-	g.enter("step a")
+	g.Enter("step a")
 	s.Name.Set("x")
 	s.Spent.Add(1)
-	g.leave()
-	g.leave() // one too many does no harm
+	g.Leave()
+	g.Leave() // one too many does no harm
 	s.Name.Set("allowed again")
-	if err := g.close(); err == nil || !strings.Contains(err.Error(), `channel "name"`) {
+	if err := g.Close(); err == nil || !strings.Contains(err.Error(), `channel "name"`) {
 		t.Errorf("close: %v", err)
 	}
 	if s.Name.Get() != "allowed again" {
@@ -433,7 +433,7 @@ func TestTheFirstRefusedWriteFailsTheTask(t *testing.T) {
 	}
 	quiet := newSeal("pay", nil)
 	l.bind(&desk{}, nil, quiet)
-	if err := quiet.close(); err != nil {
+	if err := quiet.Close(); err != nil {
 		t.Errorf("close of a task that did nothing: %v", err)
 	}
 }
@@ -454,7 +454,7 @@ func TestLateWrites(t *testing.T) {
 		s.Name.Set("late")
 		s.Notes.Add("late")
 	}()
-	if err := g.close(); err != nil {
+	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
 	close(returned)
@@ -466,11 +466,11 @@ func TestLateWrites(t *testing.T) {
 	if len(late) != 2 || !strings.Contains(late[0].Error(), `node "pay": channel "name"`) || !strings.Contains(late[0].Error(), "a goroutine outlived the node") {
 		t.Errorf("late: %v", late)
 	}
-	newSeal("nobody listens", nil).close()
+	newSeal("nobody listens", nil).Close()
 	deaf := newSeal("deaf", nil)
 	d := &desk{}
 	l.bind(d, nil, deaf)
-	deaf.close()
+	deaf.Close()
 	d.Name.Set("x")
 	if _, ok := d.Name.Lookup(); ok {
 		t.Error("a late write happened")
@@ -512,9 +512,9 @@ func TestRacyNodesAreMemorySafe(t *testing.T) {
 				}
 				s.Name.Set("")
 			}
-			g.enter("step")
+			g.Enter("step")
 			s.Name.Set("refused")
-			g.leave()
+			g.Leave()
 		})
 	}
 	wg.Wait()
@@ -524,7 +524,7 @@ func TestRacyNodesAreMemorySafe(t *testing.T) {
 	if err != nil || n != 1 || s.Spent.Get() != 400 || s.Notes.Len() != 401 {
 		t.Errorf("%d writes, %v; %d took; spent %d, %d notes", len(writes), err, n, s.Spent.Get(), s.Notes.Len())
 	}
-	if g.close() == nil {
+	if g.Close() == nil {
 		t.Error("refused writes are not told")
 	}
 }

@@ -93,8 +93,8 @@ func (s *scope) step(ctx context.Context, name, key string, call func(context.Co
 // call runs the step's function with the state sealed and the path one step longer.
 func (s *scope) call(ctx context.Context, id, name string, call func(context.Context) ([]byte, error)) ([]byte, error) {
 	if g := s.task.guard; g != nil {
-		g.enter("step " + name)
-		defer g.leave()
+		g.Enter("step " + name)
+		defer g.Leave()
 	}
 	inner := &scope{task: s.task, branch: s.branch, path: s.path + "/" + id}
 	return call(inner.in(ctx))
@@ -107,8 +107,8 @@ func (s *scope) call(ctx context.Context, id, name string, call func(context.Con
 func All(ctx context.Context, fns ...func(context.Context) error) error {
 	s := scopeFrom(ctx)
 	if s != nil && s.task.guard != nil {
-		s.task.guard.enter("All")
-		defer s.task.guard.leave()
+		s.task.guard.Enter("All")
+		defer s.task.guard.Leave()
 	}
 	errs := make([]error, len(fns))
 	var wg sync.WaitGroup

@@ -185,7 +185,7 @@ func (t *Task) broken() error {
 // attach gives the task its state's guard.
 func (t *Task) attach(g *seal) {
 	if t.guard = g; t.loop != nil {
-		g.late = t.loop.late
+		g.Late = t.loop.late
 	}
 }
 

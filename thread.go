@@ -160,7 +160,7 @@ func (d *def[S]) edited(values []*core.Value, edit func(*S) error) ([]core.Write
 	if err := edit(s); err != nil {
 		return nil, err
 	}
-	if err := g.close(); err != nil {
+	if err := g.Close(); err != nil {
 		return nil, err
 	}
 	return b.writes()
@@ -172,7 +172,7 @@ func (d *def[S]) read(out *Outcome) (*S, error) {
 	if len(out.Values) == 0 {
 		return s, nil
 	}
-	values, err := valuesOf(&d.topology, out.Values)
+	values, err := core.FromObject(&d.topology, out.Values)
 	if err == nil {
 		err = d.layout.load(s, values)
 	}
@@ -180,21 +180,6 @@ func (d *def[S]) read(out *Outcome) (*S, error) {
 		return nil, fmt.Errorf("pawl: thread %q: the state cannot be read: %w", out.Thread, err)
 	}
 	return s, nil
-}
-
-// valuesOf makes whole values of a JSON object.
-func valuesOf(t *core.Topology, doc []byte) ([]*core.Value, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(doc, &members); err != nil {
-		return nil, err
-	}
-	values := make([]*core.Value, len(t.Channels))
-	for c := range t.Channels {
-		if raw, ok := members[t.Channels[c].Name]; ok {
-			values[c] = core.NewSet(raw)
-		}
-	}
-	return values, nil
 }
 
 // code is the graph's own program, which verbs that run nodes need.

@@ -15,7 +15,7 @@ const module = "github.com/pawl-dev/pawl"
 // allowed says which folders of the module the code of a folder may import. A folder without a row wires things
 // together (programs, examples, tests).
 var allowed = map[string][]string{
-	".":        {"storage", "internal/core", "internal/draw", "internal/local", "internal/records", "internal/schema"},
+	".":        {"storage", "internal/core", "internal/draw", "internal/guard", "internal/local", "internal/records", "internal/schema"},
 	"storage":  {},
 	"memdb":    {"storage"},
 	"sqlite":   {"storage"},
@@ -23,13 +23,14 @@ var allowed = map[string][]string{
 
 	"internal/core":    {},
 	"internal/draw":    {"internal/core"},
+	"internal/guard":   {},
 	"internal/records": {"internal/core", "storage"},
 	"internal/local":   {"internal/core", "internal/records", "storage"},
 	"internal/schema":  {},
 }
 
 // pure packages use the standard library and google/uuid only.
-var pure = []string{".", "storage", "memdb", "internal/core", "internal/draw", "internal/records", "internal/local", "internal/schema"}
+var pure = []string{".", "storage", "memdb", "internal/core", "internal/draw", "internal/guard", "internal/records", "internal/local", "internal/schema"}
 
 type pkg struct {
 	ImportPath string

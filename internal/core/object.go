@@ -1,0 +1,46 @@
+package core
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Object writes the channels that hold something as a JSON object, in the topology's order.
+func Object(t *Topology, values []*Value) (json.RawMessage, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for c, v := range values {
+		whole, err := v.Bytes()
+		if err != nil {
+			return nil, err
+		}
+		if whole == nil {
+			continue
+		}
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		name, err := json.Marshal(t.Channels[c].Name)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(append(append(name, ':'), whole...))
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// FromObject makes whole values of a JSON object.
+func FromObject(t *Topology, doc []byte) ([]*Value, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(doc, &members); err != nil {
+		return nil, err
+	}
+	values := make([]*Value, len(t.Channels))
+	for c := range t.Channels {
+		if raw, ok := members[t.Channels[c].Name]; ok {
+			values[c] = NewSet(raw)
+		}
+	}
+	return values, nil
+}
