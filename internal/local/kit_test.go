@@ -301,3 +301,22 @@ func stepNames(t testing.TB, db storage.DB) (out []string) {
 var modes = []core.Durability{core.Sync, core.Async, core.Exit}
 
 func year(n int) time.Time { return time.Date(n, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+func readCheckpoint(t testing.TB, p *process, n int64) (cp *core.Checkpoint) {
+	t.Helper()
+	err := p.View(context.Background(), func(tx storage.Tx) error {
+		info, err := p.Box.FindThread(tx, "", thread)
+		if err != nil {
+			return err
+		}
+		s, err := records.NewReader(p.Box, tx, info).Checkpoint(n)
+		if err == nil {
+			cp = s.Checkpoint
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cp
+}
