@@ -210,8 +210,12 @@ func (h *Home) Record(ctx context.Context, s *core.Step) error {
 
 // Ask makes a question durable. An answer that lands on the replaced one at the same moment is seen and counted.
 func (h *Home) Ask(ctx context.Context, q, replaced *core.Question) error {
+	taken := 1
+	if replaced != nil {
+		taken -= counts(replaced.State)
+	}
 	h.mu.Lock()
-	full := h.questions > 0 && h.open >= h.questions
+	full := h.questions > 0 && h.open+taken > h.questions
 	h.mu.Unlock()
 	if full {
 		return ErrTooMany
@@ -233,9 +237,7 @@ func (h *Home) Ask(ctx context.Context, q, replaced *core.Question) error {
 					old.Rev++
 					*replaced = old
 				}
-				h.mu.Lock()
-				h.open++
-				h.mu.Unlock()
+				h.opened(taken)
 			}
 			return err
 		}
@@ -274,13 +276,31 @@ func (h *Home) Settle(ctx context.Context, q *core.Question, to core.QuestionSta
 		next.Answer, next.AnsweredBy, next.AnsweredAt = nil, "", time.Time{}
 	}
 	err := h.flush(ctx, Batch{Questions: []*core.Question{&next}})
-	if errors.Is(err, ErrMoved) {
-		return false, h.reload(ctx, q)
-	}
-	if err != nil {
+	was := counts(q.State)
+	switch {
+	case errors.Is(err, ErrMoved):
+		err = h.reload(ctx, q)
+		h.opened(counts(q.State) - was)
+		return false, err
+	case err != nil:
 		return false, err
 	}
 	next.Rev++
 	*q = next
+	h.opened(counts(to) - was)
 	return true, nil
+}
+
+func (h *Home) opened(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.open += n
+}
+
+// counts is 1 for a question that still waits for somebody.
+func counts(s core.QuestionState) int {
+	if s == core.QuestionOpen || s == core.QuestionSubmitted {
+		return 1
+	}
+	return 0
 }
