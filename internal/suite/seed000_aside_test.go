@@ -47,7 +47,8 @@ func everyRow(t testing.TB, db storage.DB) string {
 	return text
 }
 
-func checksComeFirst(t *testing.T, _ *report) {
+// retriesRefused retries where that is not allowed: the database stays as it was, byte for byte.
+func retriesRefused(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		column string
@@ -70,8 +71,8 @@ func checksComeFirst(t *testing.T, _ *report) {
 			_, err := eng.Tenant("another").Thread("deeds", "t").Retry(s.t.Context())
 			return err
 		}, wantIs(pawl.ErrNotFound)},
-		{"waiting", "waiting", again1, wantVerb},
-		{"done", "done", again1, wantVerb},
+		{"waiting", "waiting", justRetry, wantVerb},
+		{"done", "done", justRetry, wantVerb},
 		{"while another worker holds it", "failed: concluded", func(s *stage) error {
 			s.hold(func() error { _, err := s.th.Retry(context.Background()); return err })
 			rows := everyRow(s.t, s.db)
@@ -95,9 +96,13 @@ func checksComeFirst(t *testing.T, _ *report) {
 			})
 		})
 	}
+}
+
+func checksComeFirst(t *testing.T, _ *report) {
+	retriesRefused(t)
 	t.Run("stopped at every point of an allowed one", func(t *testing.T) {
 		onEach(t, func(t *testing.T, h *home) {
-			sweepRetry(t, func(t *testing.T, _ int) *home {
+			sweepRetry(t, func(t *testing.T) *home {
 				if h.path == "" {
 					return memory(t)
 				}
@@ -113,14 +118,14 @@ func checksComeFirst(t *testing.T, _ *report) {
 	})
 	t.Run("killed at every point of an allowed one", func(t *testing.T) {
 		three(t, func(t *testing.T) string {
-			return sweepRetry(t, func(t *testing.T, _ int) *home { return onDisk(t) }, func(s *stage, point int) {
+			return sweepRetry(t, func(t *testing.T) *home { return onDisk(t) }, func(s *stage, point int) {
 				killed(s.t, "000-retry", retryArgs{s.home.path, s.counts.path, point})
 			})
 		})
 	})
 }
 
-func again1(s *stage) error { _, err := s.th.Retry(s.t.Context()); return err }
+func justRetry(s *stage) error { _, err := s.th.Retry(s.t.Context()); return err }
 
 func wantIs(target error) func(*testing.T, error) {
 	return func(t *testing.T, err error) {
@@ -148,8 +153,8 @@ func dieInRetry(doc []byte) {
 
 // sweepRetry lets a retry die at each of its points, on a fresh home each time. Afterwards either the old attempt is
 // whole and current, or the new one exists with its input. It returns which it was, point by point.
-func sweepRetry(t *testing.T, home func(*testing.T, int) *home, die func(s *stage, point int)) string {
-	whole := newStage(t, home(t, -1))
+func sweepRetry(t *testing.T, home func(*testing.T) *home, die func(s *stage, point int)) string {
+	whole := newStage(t, home(t))
 	whole.reach("failed: concluded")
 	counting := fault.Wrap(whole.db, fault.Plan{})
 	if _, err := whole.graph.Thread(engine(t, counting, nil), "t").Retry(t.Context()); err != nil {
@@ -158,7 +163,7 @@ func sweepRetry(t *testing.T, home func(*testing.T, int) *home, die func(s *stag
 	var found []string
 	for point := range counting.Calls() {
 		t.Run(fmt.Sprint("point ", point), func(t *testing.T) {
-			s := newStage(t, home(t, point))
+			s := newStage(t, home(t))
 			s.reach("failed: concluded")
 			found = append(found, s.afterDeath(func() { die(s, point) }))
 		})

@@ -90,54 +90,60 @@ func taskKeys(t *testing.T, r *report) {
 		same(t, "distinct keys after a fork", distinct(keys(resumed)), 3)
 		grew(t, before, history(t, th))
 	})
-	t.Run("tries", func(t *testing.T) {
-		onEach(t, func(t *testing.T, h *home) {
-			counts := newLedger(t)
-			th := two(t, counts, pawl.Tries(2), pawl.Backoff(0, 0)).Thread(engine(t, h.open(t), nil), "t")
-			before := answerAll(t, th.Thread)
-			same(t, "entries", len(keys(counts)), 4)
-			same(t, "distinct keys", distinct(keys(counts)), 1)
-			stand(t, th, pawl.Done, 3, before)
-		})
+	t.Run("tries", keysOverTries)
+	t.Run("workers", keysOfWorkers)
+	t.Run("killed between the answers", keysOverADeath)
+}
+
+func keysOverTries(t *testing.T) {
+	onEach(t, func(t *testing.T, h *home) {
+		counts := newLedger(t)
+		th := two(t, counts, pawl.Tries(2), pawl.Backoff(0, 0)).Thread(engine(t, h.open(t), nil), "t")
+		before := answerAll(t, th.Thread)
+		same(t, "entries", len(keys(counts)), 4)
+		same(t, "distinct keys", distinct(keys(counts)), 1)
+		stand(t, th, pawl.Done, 3, before)
 	})
-	t.Run("workers", func(t *testing.T) {
-		onEach(t, func(t *testing.T, h *home) {
-			counts := newLedger(t)
-			w := pawl.NewWorker("worker", func(ctx context.Context, _ *loops, _ int) error {
-				counts.add("key=" + pawl.TaskKey(ctx))
-				return nil
-			})
-			g := build(t, pawl.New[loops]("fan").Add(w).
-				Route(pawl.Start, func(*loops) []pawl.Next { return w.Each([]int{7, 7}) }, "worker").
-				Edge("worker", pawl.End))
-			th := g.Thread(engine(t, h.open(t), nil), "t")
-			if _, err := th.Run(t.Context(), &loops{}); err != nil {
-				t.Fatal(err)
-			}
-			same(t, "entries", len(keys(counts)), 2)
-			same(t, "distinct keys", distinct(keys(counts)), 2)
-			for _, k := range keys(counts) {
-				same(t, "the key names the worker "+k, isKeyOf("worker", k), true)
-			}
-			stand(t, th, pawl.Done, 3, nil)
+}
+
+func keysOfWorkers(t *testing.T) {
+	onEach(t, func(t *testing.T, h *home) {
+		counts := newLedger(t)
+		w := pawl.NewWorker("worker", func(ctx context.Context, _ *loops, _ int) error {
+			counts.add("key=" + pawl.TaskKey(ctx))
+			return nil
 		})
+		g := build(t, pawl.New[loops]("fan").Add(w).
+			Route(pawl.Start, func(*loops) []pawl.Next { return w.Each([]int{7, 7}) }, "worker").
+			Edge("worker", pawl.End))
+		th := g.Thread(engine(t, h.open(t), nil), "t")
+		if _, err := th.Run(t.Context(), &loops{}); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "entries", len(keys(counts)), 2)
+		same(t, "distinct keys", distinct(keys(counts)), 2)
+		for _, k := range keys(counts) {
+			same(t, "the key names the worker "+k, isKeyOf("worker", k), true)
+		}
+		stand(t, th, pawl.Done, 3, nil)
 	})
-	t.Run("killed between the answers", func(t *testing.T) {
-		three(t, func(t *testing.T) string {
-			h, counts := onDisk(t), newLedger(t)
-			c := spawn(t, "000-keys", []string{h.path, counts.path})
-			same(t, "the process waits", c.line(), "second?")
-			c.kill()
-			th := two(t, counts).Thread(engine(t, h.open(t), nil), "t")
-			before := history(t, th)
-			if _, err := th.Resume(t.Context(), pawl.AnswerWith("", "yes")); err != nil {
-				t.Fatal(err)
-			}
-			same(t, "entries", len(keys(counts)), 3)
-			same(t, "distinct keys", distinct(keys(counts)), 1)
-			stand(t, th, pawl.Done, 3, before)
-			return fmt.Sprint(len(keys(counts)), distinct(keys(counts)))
-		})
+}
+
+func keysOverADeath(t *testing.T) {
+	three(t, func(t *testing.T) string {
+		h, counts := onDisk(t), newLedger(t)
+		c := spawn(t, "000-keys", []string{h.path, counts.path})
+		same(t, "the process waits", c.line(), "second?")
+		c.kill()
+		th := two(t, counts).Thread(engine(t, h.open(t), nil), "t")
+		before := history(t, th)
+		if _, err := th.Resume(t.Context(), pawl.AnswerWith("", "yes")); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "entries", len(keys(counts)), 3)
+		same(t, "distinct keys", distinct(keys(counts)), 1)
+		stand(t, th, pawl.Done, 3, before)
+		return fmt.Sprint(len(keys(counts)), distinct(keys(counts)))
 	})
 }
 

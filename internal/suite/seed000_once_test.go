@@ -31,70 +31,77 @@ func granted() *grant {
 	return in
 }
 
+func (s *grant) saw() (all []string) {
+	for _, item := range s.Saw.All() {
+		all = append(all, item)
+	}
+	return all
+}
+
 func takenOnce(t *testing.T, _ *report) {
-	onEach(t, func(t *testing.T, h *home) {
-		eng := engine(t, h.open(t), nil)
-		saw := func(out *pawl.OutcomeOf[grant]) []string {
-			var all []string
-			for _, s := range out.State.Saw.All() {
-				all = append(all, s)
+	t.Run("turns", func(t *testing.T) { onEach(t, takenInOneTurn) })
+	t.Run("failed", func(t *testing.T) { onEach(t, takenByATaskThatFailed) })
+	t.Run("conflict", func(t *testing.T) { onEach(t, takenByTwo) })
+}
+
+func takenInOneTurn(t *testing.T, h *home) {
+	leaving := func(_ context.Context, s *grant) error { s.Saw.Add("left alone"); return nil }
+	g := build(t, pawl.New[grant]("turns").
+		Node("leave", leaving).Node("take", taking).Node("next", taking).
+		Path(pawl.Start, "leave", "take", "next", pawl.End))
+	th := g.Thread(engine(t, h.open(t), nil), "t")
+	out, err := th.Run(t.Context(), granted())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "seen", out.State.saw(), []string{"left alone", "yes", "absent"})
+	held := []bool{}
+	for _, s := range slices.Backward(history(t, th)) {
+		held = append(held, strings.Contains(string(s.Values), `"flag":"yes"`))
+	}
+	same(t, "the flag in each snapshot", held, []bool{false, true, true, false, false})
+	stand(t, th, pawl.Done, 5, nil)
+}
+
+func takenByATaskThatFailed(t *testing.T, h *home) {
+	broken := true
+	g := build(t, pawl.New[grant]("failing").
+		Node("take", func(ctx context.Context, s *grant) error {
+			if err := taking(ctx, s); err != nil || !broken {
+				return err
 			}
-			return all
-		}
-		leaving := func(_ context.Context, s *grant) error { s.Saw.Add("left alone"); return nil }
+			return errors.New("down")
+		}).
+		Path(pawl.Start, "take", pawl.End))
+	th := g.Thread(engine(t, h.open(t), nil), "t")
+	if _, err := th.Run(t.Context(), granted()); err == nil {
+		t.Fatal("the task did not fail")
+	}
+	before := history(t, th)
+	same(t, "state after the failure", string(before[0].Values), `{"flag":"yes"}`)
+	broken = false
+	out, err := th.Resume(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "seen after the failure", out.State.saw(), []string{"yes"})
+	stand(t, th, pawl.Done, 3, before)
+}
 
-		g := build(t, pawl.New[grant]("turns").
-			Node("leave", leaving).Node("take", taking).Node("next", taking).
-			Path(pawl.Start, "leave", "take", "next", pawl.End))
-		th := g.Thread(eng, "turns")
-		out, err := th.Run(t.Context(), granted())
-		if err != nil {
-			t.Fatal(err)
-		}
-		same(t, "seen", saw(out), []string{"left alone", "yes", "absent"})
-		held := []bool{}
-		for _, s := range slices.Backward(history(t, th)) {
-			held = append(held, strings.Contains(string(s.Values), `"flag":"yes"`))
-		}
-		same(t, "the flag in each snapshot", held, []bool{false, true, true, false, false})
-		stand(t, th, pawl.Done, 5, nil)
-
-		broken := true
-		g = build(t, pawl.New[grant]("failing").
-			Node("take", func(ctx context.Context, s *grant) error {
-				if err := taking(ctx, s); err != nil || !broken {
-					return err
-				}
-				return errors.New("down")
-			}).
-			Path(pawl.Start, "take", pawl.End))
-		th = g.Thread(eng, "failing")
-		if _, err := th.Run(t.Context(), granted()); err == nil {
-			t.Fatal("the task did not fail")
-		}
-		before := history(t, th)
-		same(t, "state after the failure", string(before[0].Values), `{"flag":"yes"}`)
-		broken = false
-		if out, err = th.Resume(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		same(t, "seen after the failure", saw(out), []string{"yes"})
-		stand(t, th, pawl.Done, 3, before)
-
-		g = build(t, pawl.New[grant]("both").
-			Node("left", taking).Node("right", taking).
-			Edge(pawl.Start, "left").Edge(pawl.Start, "right"))
-		th = g.Thread(eng, "both")
-		_, err = th.Run(t.Context(), granted())
-		conflict := (*pawl.ConflictError)(nil)
-		if !errors.As(err, &conflict) {
-			t.Fatalf("two takers: %v, want a *ConflictError", err)
-		}
-		same(t, "conflict's channel", conflict.Channel, "flag")
-		same(t, "conflict's nodes", conflict.Nodes, []string{"left", "right"})
-		stand(t, th, pawl.Failed, 2, nil)
-		same(t, "cause", statusOf(t, th).Cause, pawl.CauseConflict)
-	})
+func takenByTwo(t *testing.T, h *home) {
+	g := build(t, pawl.New[grant]("both").
+		Node("left", taking).Node("right", taking).
+		Edge(pawl.Start, "left").Edge(pawl.Start, "right"))
+	th := g.Thread(engine(t, h.open(t), nil), "t")
+	_, err := th.Run(t.Context(), granted())
+	conflict := (*pawl.ConflictError)(nil)
+	if !errors.As(err, &conflict) {
+		t.Fatalf("two takers: %v, want a *ConflictError", err)
+	}
+	same(t, "conflict's channel", conflict.Channel, "flag")
+	same(t, "conflict's nodes", conflict.Nodes, []string{"left", "right"})
+	stand(t, th, pawl.Failed, 2, nil)
+	same(t, "cause", statusOf(t, th).Cause, pawl.CauseConflict)
 }
 
 // Depths 1 to 3 wait for children.
@@ -138,77 +145,77 @@ type box struct {
 	Done pawl.Last[bool]     `json:"done"`
 }
 
+// checked is a node that asks a question made of what it knows, and ends in a way.
+func checked(l *ledger, question func(*box) string, end func(*box)) *pawl.Builder[box] {
+	ask := approve()
+	return pawl.New[box]("g").
+		Node("node", func(ctx context.Context, s *box) error {
+			l.add("entry")
+			_, err := ask.Ask(ctx, asked{question(s)})
+			if err == nil {
+				end(s)
+			}
+			return err
+		}, pawl.Uses(ask)).
+		Path(pawl.Start, "node", pawl.End)
+}
+
 // (a), a call above a question outside a step or effect, waits for the test kit.
 func checklistIsChecked(t *testing.T, _ *report) {
 	t.Log("without (a), calls that go out above a question: waits for the test kit")
-	type answer = pawl.Interrupt[asked, bool]
-	ask := approve()
+	first := func(s *box) string { return s.List.Get()[0] }
 	for _, c := range []struct {
-		name   string
-		node   func(*ledger, answer) func(context.Context, *box) error
-		report func(*testing.T, error)
+		name     string
+		question func(*ledger) func(*box) string
+		end      func(*box)
+		report   func(*testing.T, error)
 	}{
-		{"b, another question", func(l *ledger, ask answer) func(context.Context, *box) error {
-			return func(ctx context.Context, s *box) error {
-				l.add("entry")
-				_, err := ask.Ask(ctx, asked{strings.Repeat("!", len(l.rows()))})
-				return err
-			}
-		}, func(t *testing.T, err error) {
+		{"b, another question", func(l *ledger) func(*box) string {
+			return func(*box) string { return strings.Repeat("!", len(l.rows())) }
+		}, func(*box) {}, func(t *testing.T, err error) {
 			drift := (*pawl.DriftError)(nil)
 			if !errors.As(err, &drift) {
 				t.Fatalf("got %v, want a *DriftError", err)
 			}
 			same(t, "report", *drift, pawl.DriftError{Node: "node", Name: "approve", Path: "$.ask", Old: `"!"`, New: `"!!"`})
 		}},
-		{"c, changed in place", func(l *ledger, ask answer) func(context.Context, *box) error {
-			return func(ctx context.Context, s *box) error {
-				l.add("entry")
-				_, err := ask.Ask(ctx, asked{"?"})
-				if err == nil {
-					s.List.Get()[0] = "changed"
+		{"c, changed in place", func(*ledger) func(*box) string { return first },
+			func(s *box) { s.List.Get()[0] = "changed" }, func(t *testing.T, err error) {
+				bad := (*pawl.StateError)(nil)
+				if !errors.As(err, &bad) {
+					t.Fatalf("got %v, want a *StateError", err)
 				}
-				return err
-			}
-		}, func(t *testing.T, err error) {
-			bad := (*pawl.StateError)(nil)
-			if !errors.As(err, &bad) {
-				t.Fatalf("got %v, want a *StateError", err)
-			}
-			same(t, "report", []string{bad.Node, bad.Channel}, []string{"node", "list"})
-		}},
-		{"clean", func(l *ledger, ask answer) func(context.Context, *box) error {
-			return func(ctx context.Context, s *box) error {
-				l.add("entry")
-				_, err := ask.Ask(ctx, asked{s.List.Get()[0]})
-				if err == nil {
-					s.List.Set(append(slices.Clone(s.List.Get()), "more"))
-				}
-				return err
-			}
-		}, func(t *testing.T, err error) { same(t, "reports", err, nil) }},
+				same(t, "report", []string{bad.Node, bad.Channel}, []string{"node", "list"})
+			}},
+		{"clean", func(*ledger) func(*box) string { return first },
+			func(s *box) { s.List.Set(append(slices.Clone(s.List.Get()), "more")) },
+			func(t *testing.T, err error) { same(t, "reports", err, nil) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, h *home) {
 				l := newLedger(t)
-				g := build(t, pawl.New[box]("g").Node("node", c.node(l, ask), pawl.Uses(ask)).Path(pawl.Start, "node", pawl.End))
-				th := g.Thread(engine(t, h.open(t), &pawl.Options{Strict: true}), "t")
-				in := &box{}
-				in.List.Set([]string{"first"})
-				out, err := th.Run(t.Context(), in)
-				if err != nil {
-					t.Fatal(err)
-				}
-				before := history(t, th)
-				_, err = th.Resume(t.Context(), ask.Answer(out.Waiting[0].ID, true))
-				c.report(t, err)
-				same(t, "entries", l.count("entry"), 2)
-				status, snapshots := pawl.Failed, 2
-				if err == nil {
-					status, snapshots = pawl.Done, 3
-				}
-				stand(t, th, status, snapshots, before)
+				checkedOnce(t, h, l, checked(l, c.question(l), c.end), c.report)
 			})
 		})
 	}
+}
+
+// checkedOnce runs a node to its question and again with the answer, in strict mode.
+func checkedOnce(t *testing.T, h *home, l *ledger, b *pawl.Builder[box], report func(*testing.T, error)) {
+	th := build(t, b).Thread(engine(t, h.open(t), &pawl.Options{Strict: true}), "t")
+	in := &box{}
+	in.List.Set([]string{"first"})
+	out, err := th.Run(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := history(t, th)
+	_, err = th.Resume(t.Context(), approve().Answer(out.Waiting[0].ID, true))
+	report(t, err)
+	same(t, "entries", l.count("entry"), 2)
+	status, snapshots := pawl.Failed, 2
+	if err == nil {
+		status, snapshots = pawl.Done, 3
+	}
+	stand(t, th, status, snapshots, before)
 }

@@ -109,24 +109,7 @@ func plainCallAboveQuestion(t *testing.T, _ *report) {
 		same(t, "pending", bodies(statusOf(t, th).Waiting), []string{askJob2})
 		same(t, "entries", counts.count("entry"), 2)
 
-		// However often it is answered: the second time in a row is drift, and then a person asks the newest question.
-		_, err = th.Resume(ctx, yes(q2.ID, true))
-		if drift := (*pawl.DriftError)(nil); !errors.As(err, &drift) {
-			t.Fatalf("the second superseded answer in a row: %v, want a *DriftError", err)
-		}
-		same(t, "cause", statusOf(t, th).Cause, pawl.CauseDrift)
-		for range 2 {
-			var answer []pawl.RunOption
-			for _, q := range statusOf(t, th).Waiting {
-				answer = append(answer, yes(q.ID, true))
-			}
-			third, err := th.Resume(ctx, answer...)
-			if changed := (*pawl.ChangedError)(nil); !errors.As(err, &changed) {
-				t.Fatalf("got %v, want a *ChangedError", err)
-			}
-			same(t, "pending", bodies(third.Waiting), []string{fmt.Sprintf(`{"ask":"approve gpu-job-%d?"}`, len(world.rows()))})
-		}
-		same(t, "submissions", len(world.rows()), 5)
+		answerAgainAndAgain(t, th, world, q2.ID)
 		for _, s := range history(t, th) {
 			same(t, "state of "+s.Checkpoint, string(s.Values), "{}")
 		}
@@ -134,26 +117,52 @@ func plainCallAboveQuestion(t *testing.T, _ *report) {
 		settled(t, statusOf(t, th))
 		same(t, "submissions are plain calls, one an entry", len(world.rows()), counts.count("entry"))
 	})
-	t.Run("strict", func(t *testing.T) {
-		onEach(t, func(t *testing.T, h *home) {
-			world := newLedger(t)
-			eng := engine(t, h.open(t), &pawl.Options{Strict: true})
-			th := submitAndWait(t, "plain", world, newLedger(t), false).Thread(eng, "t")
-			out, err := th.Run(t.Context(), &job{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err = th.Resume(t.Context(), approve().Answer(out.Waiting[0].ID, true))
-			drift := (*pawl.DriftError)(nil)
-			if !errors.As(err, &drift) {
-				t.Fatalf("got %v, want a *DriftError", err)
-			}
-			same(t, "facts", *drift, pawl.DriftError{
-				Node: "submit_and_wait", Name: "approve", Path: "$.ask", Old: `"approve gpu-job-1?"`, New: `"approve gpu-job-2?"`,
-			})
-			same(t, "state", string(out.Values), "{}")
-			stand(t, th, pawl.Failed, 2, nil)
+	t.Run("strict", plainCallUnderStrict)
+}
+
+// answerAgainAndAgain answers whatever is open: the second superseded answer in a row is drift, and then a person
+// resumes and is asked the newest question.
+func answerAgainAndAgain(t *testing.T, th *pawl.ThreadOf[job], world *ledger, open string) {
+	t.Helper()
+	ctx, yes := t.Context(), approve().Answer
+	_, err := th.Resume(ctx, yes(open, true))
+	if drift := (*pawl.DriftError)(nil); !errors.As(err, &drift) {
+		t.Fatalf("the second superseded answer in a row: %v, want a *DriftError", err)
+	}
+	same(t, "cause", statusOf(t, th).Cause, pawl.CauseDrift)
+	for range 2 {
+		var answer []pawl.RunOption
+		for _, q := range statusOf(t, th).Waiting {
+			answer = append(answer, yes(q.ID, true))
+		}
+		third, err := th.Resume(ctx, answer...)
+		if changed := (*pawl.ChangedError)(nil); !errors.As(err, &changed) {
+			t.Fatalf("got %v, want a *ChangedError", err)
+		}
+		same(t, "pending", bodies(third.Waiting), []string{fmt.Sprintf(`{"ask":"approve gpu-job-%d?"}`, len(world.rows()))})
+	}
+	same(t, "submissions", len(world.rows()), 5)
+}
+
+func plainCallUnderStrict(t *testing.T) {
+	onEach(t, func(t *testing.T, h *home) {
+		world := newLedger(t)
+		eng := engine(t, h.open(t), &pawl.Options{Strict: true})
+		th := submitAndWait(t, "plain", world, newLedger(t), false).Thread(eng, "t")
+		out, err := th.Run(t.Context(), &job{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err = th.Resume(t.Context(), approve().Answer(out.Waiting[0].ID, true))
+		drift := (*pawl.DriftError)(nil)
+		if !errors.As(err, &drift) {
+			t.Fatalf("got %v, want a *DriftError", err)
+		}
+		same(t, "facts", *drift, pawl.DriftError{
+			Node: "submit_and_wait", Name: "approve", Path: "$.ask", Old: `"approve gpu-job-1?"`, New: `"approve gpu-job-2?"`,
 		})
+		same(t, "state", string(out.Values), "{}")
+		stand(t, th, pawl.Failed, 2, nil)
 	})
 }
 
