@@ -17,7 +17,6 @@ package pawl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -227,61 +226,30 @@ func (e *Engine) enter(ctx context.Context, thread string) (context.Context, fun
 	}, nil
 }
 
-// cancelEvery is how often, at most, an engine that runs something looks for cancel requests of other processes.
-const cancelEvery = 100 * time.Millisecond
-
-// watch looks for cancel requests while something runs here. One goroutine serves all runs.
+// watch looks for cancel requests of other processes while something runs here. One goroutine serves all runs.
 func (e *house) watch() {
 	defer e.idle.Done()
-	var since uint64
-	for {
-		now, wake := e.store.DB.Changed(since)
-		since = now
-		timer := time.NewTimer(cancelEvery)
-		select {
-		case <-timer.C:
-		case <-e.stop:
-			timer.Stop()
-			return
-		}
+	e.store.WatchCancels(e.stop, e.resting, func(tenant, thread, reason string) {
 		e.mu.Lock()
-		if len(e.running) == 0 {
-			e.watched = false
-			e.mu.Unlock()
-			return
+		defer e.mu.Unlock()
+		if r := e.running[runningKey{tenant, thread}]; r != nil {
+			r.cancel(&cancelCause{reason})
 		}
-		e.mu.Unlock()
-		select {
-		case <-wake:
-			e.cancelRequested()
-		default:
+	}, func(err error) {
+		if e.opts.Logger != nil {
+			e.opts.Logger.Warn("looking for cancel requests failed", "error", err)
 		}
-	}
+	})
 }
 
-func (e *house) cancelRequested() {
-	err := e.store.View(context.Background(), func(tx storage.Tx) error {
-		rows, err := tx.List(records.Thread, storage.Query{Index: "by_cancel", Range: storage.Range{From: "\x01"}})
-		if err != nil {
-			return err
-		}
-		for _, row := range rows {
-			info, err := e.store.Box.ReadThread(row)
-			if err != nil {
-				return err
-			}
-			e.mu.Lock()
-			r := e.running[runningKey{info.Tenant, info.ID}]
-			e.mu.Unlock()
-			if r != nil {
-				r.cancel(&cancelCause{info.Cancel})
-			}
-		}
-		return nil
-	})
-	if err != nil && e.opts.Logger != nil && !errors.Is(err, storage.ErrClosed) {
-		e.opts.Logger.Warn("looking for cancel requests failed", "error", err)
+// resting says whether nothing runs here, and then takes note that nobody watches any more.
+func (e *house) resting() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.running) == 0 {
+		e.watched = false
 	}
+	return !e.watched
 }
 
 // Doctor reads what a person wants to know about the engine's home.

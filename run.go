@@ -185,7 +185,7 @@ func (t *Thread) run(ctx context.Context, input []core.Write, cfg *runConfig) (*
 	}
 	run := &core.Run{
 		ID: cfg.runID, AttemptN: 1, Attempt: uuid.NewString(), Kind: core.RunInput, Mode: cfg.mode, Status: core.StatusRunning,
-		Input: input, InputHash: hashWrites(input), Actor: ActorFrom(ctx).ID, Accepted: time.Now().UTC(),
+		Input: input, InputHash: core.HashWrites(input), Actor: ActorFrom(ctx).ID, Accepted: time.Now().UTC(),
 	}
 	if run.ID == "" {
 		run.ID = uuid.NewString()
@@ -322,14 +322,6 @@ func (t *Thread) runUnkept(ctx context.Context, d core.Def, run *core.Run, cfg *
 		return nil, err
 	}
 	return t.outcome(ctx, l, run, stop, cause)
-}
-
-func hashWrites(ws []core.Write) string {
-	parts := []string{"input"}
-	for _, w := range ws {
-		parts = append(parts, w.Channel, string(w.Op), string(w.Data))
-	}
-	return core.ID(parts...)
 }
 
 func numberedID(thread string, n int64) string { return thread + strconv.FormatInt(n, 10) }

@@ -17,6 +17,15 @@ type Write struct {
 	Value   *Value // the version that the write is, once adopted; nil for sums, folds and takes
 }
 
+// HashWrites tells inputs apart.
+func HashWrites(ws []Write) string {
+	parts := []string{"input"}
+	for _, w := range ws {
+		parts = append(parts, w.Channel, string(w.Op), string(w.Data))
+	}
+	return ID(parts...)
+}
+
 // Result is a finished task: what it wrote and where it leads.
 type Result struct {
 	Task   Task
