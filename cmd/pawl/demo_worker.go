@@ -121,7 +121,7 @@ func perform(ctx context.Context, t *pawl.ThreadOf[refund], verb string) (pawl.S
 }
 
 // workerTime bounds a worker's life.
-const workerTime = 30 * time.Second
+const workerTime = time.Minute
 
 // worker is a started process, seen from the demo.
 type worker struct {
