@@ -40,6 +40,7 @@ type NotFoundError struct {
 	Hint   string
 }
 
+// Error says what was refused, and what to do.
 func (e *NotFoundError) Error() string {
 	s := fmt.Sprintf("pawl: %s %q not found", e.What, e.ID)
 	if e.Thread != "" {
@@ -64,6 +65,7 @@ type VerbError struct {
 	Advice string
 }
 
+// Error says what was refused, and what to do.
 func (e *VerbError) Error() string {
 	st := string(e.Status)
 	if e.Cause != "" {
@@ -116,6 +118,7 @@ const (
 	ReasonKind       AnswerReason = "of another question" // the typed answer was made for another interrupt
 )
 
+// Error says what was refused, and what to do.
 func (e *AnswerError) Error() string {
 	s := fmt.Sprintf("pawl: thread %q: question %q (%s) not answered: %s", e.Thread, e.Name, e.Question, e.Reason)
 	if e.By != "" {
@@ -160,6 +163,7 @@ type RunError struct {
 	Err    error
 }
 
+// Error says what was refused, and what to do.
 func (e *RunError) Error() string {
 	s := fmt.Sprintf("pawl: thread %q: run %s %s", e.Thread, e.Run, e.Status)
 	if e.Cause != "" {
@@ -170,6 +174,8 @@ func (e *RunError) Error() string {
 	}
 	return s + ": " + e.Reason + advice(e.Status, e.Cause)
 }
+
+// Unwrap returns the cause.
 func (e *RunError) Unwrap() error { return e.Err }
 
 func advice(s Status, c Cause) string {
@@ -199,9 +205,12 @@ type NodeError struct {
 	Err    error
 }
 
+// Error says what was refused, and what to do.
 func (e *NodeError) Error() string {
 	return fmt.Sprintf("thread %q: node %q (try %d): %v", e.Thread, e.Node, e.Try, e.Err)
 }
+
+// Unwrap returns the cause.
 func (e *NodeError) Unwrap() error { return e.Err }
 
 // PanicError is a panic, or a runtime.Goexit, of a node or a route.
@@ -211,6 +220,7 @@ type PanicError struct {
 	Stack []byte
 }
 
+// Error says what was refused, and what to do.
 func (e *PanicError) Error() string {
 	if e.Value == nil {
 		return fmt.Sprintf("node %q ended its goroutine (runtime.Goexit)", e.Node)
@@ -228,6 +238,7 @@ type LimitError struct {
 	Have  int
 }
 
+// Error says what was refused, and what to do.
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("limit of %d %s reached (%d needed); nothing beyond it was run", e.Max, e.Limit, e.Have)
 }
@@ -239,6 +250,7 @@ type JoinError struct {
 	Missing []string
 }
 
+// Error says what was refused, and what to do.
 func (e *JoinError) Error() string {
 	return fmt.Sprintf("the join to %q can't fire: %s arrived, %s never ran; %q was not run",
 		e.To, strings.Join(e.Arrived, ", "), strings.Join(e.Missing, ", "), e.To)
@@ -255,6 +267,7 @@ type ChangedError struct {
 	Path   string // first place where the bodies differ
 }
 
+// Error says what was refused, and what to do.
 func (e *ChangedError) Error() string {
 	return fmt.Sprintf("pawl: thread %q, node %q: question %q changed on replay at %s: it was %s, it is %s; the answer to "+
 		"the first is kept and not used; answer %s, and put what must not run again into a step",
@@ -270,6 +283,7 @@ type DriftError struct {
 	New  string
 }
 
+// Error says what was refused, and what to do.
 func (e *DriftError) Error() string {
 	return fmt.Sprintf("node %q: question %q changes each time the node runs: at %s, from %s to %s; put what it is made of "+
 		"into a step", e.Node, e.Name, e.Path, e.Old, e.New)
@@ -282,6 +296,7 @@ type HiddenWaitError struct {
 	Questions []string // names
 }
 
+// Error says what was refused, and what to do.
 func (e *HiddenWaitError) Error() string {
 	return fmt.Sprintf("node %q returned nil while it waits for %s; nothing that it wrote was merged; return the error of Ask",
 		e.Node, strings.Join(e.Questions, ", "))
@@ -297,6 +312,7 @@ type VersionError struct {
 	First  string // first difference
 }
 
+// Error says what was refused, and what to do.
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("pawl: thread %q: run %s goes on under graph %s@%.8s, here is %s@%.8s; first difference: %s; nothing was run. "+
 		"Run it with a program of the old version, or fork or retry it under the new one",
@@ -307,6 +323,7 @@ func (e *VersionError) Error() string {
 // an answer to the Question.
 type NoStorageError struct{ Graph, Node, Question string }
 
+// Error says what was refused, and what to do.
 func (e *NoStorageError) Error() string {
 	if e.Node == "" {
 		return fmt.Sprintf("pawl: graph %q: %q needs what was kept, and this engine has no storage; nothing is pending; give "+
@@ -319,12 +336,14 @@ func (e *NoStorageError) Error() string {
 // UndeclaredError: a node asks what its Uses option does not declare.
 type UndeclaredError struct{ Node, Name string }
 
+// Error says what was refused, and what to do.
 func (e *UndeclaredError) Error() string {
 	return fmt.Sprintf("node %q asks %q without declaring it; add pawl.Uses(%s) to the node; nothing was asked", e.Node, e.Name, e.Name)
 }
 
 type concluded struct{ reason string }
 
+// Error says what was refused, and what to do.
 func (e *concluded) Error() string { return e.reason }
 
 // Conclude is returned by a node to say that the graph itself came to the conclusion that it failed. The run fails with
@@ -333,7 +352,10 @@ func Conclude(reason string) error { return &concluded{reason} }
 
 type noRetry struct{ err error }
 
+// Error says what was refused, and what to do.
 func (e *noRetry) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
 func (e *noRetry) Unwrap() error { return e.err }
 
 // NoRetry marks an error as final: the node's Tries end with it.

@@ -21,6 +21,7 @@ type BuildError struct {
 	Faults []string
 }
 
+// Error says what was refused, and what to do.
 func (e *BuildError) Error() string {
 	return fmt.Sprintf("graph %q was not built:\n\t%s", e.Graph, strings.Join(e.Faults, "\n\t"))
 }

@@ -76,7 +76,7 @@ func (t *Thread) State(ctx context.Context) (*ThreadState, error) {
 				s.Cause, s.Reason = seen.Run.Cause, seen.Run.Error
 			}
 		}
-		s.Legal, s.Waiting = legalNow(s.Status, s.Cause), questionsOf(seen.Open)
+		s.Legal, s.Waiting = core.Legal(s.Status, s.Cause), questionsOf(seen.Open)
 		if seen.Head != nil {
 			head, err := t.snapshot(records.NewReader(t.eng.store.Box, tx, seen.Info), seen, seen.Head)
 			if err != nil {

@@ -66,21 +66,21 @@ type Options struct {
 	Strict bool
 }
 
-// Verb is what somebody wants of a thread.
-type Verb string
+// Verb is what somebody wants of a thread. Which are legal in which status is one table, in internal/core/verb.go.
+type Verb = core.Verb
 
 // The verbs. Each is asked of Options.Allow under its own name.
 const (
-	VerbRun    Verb = "run"
-	VerbResume Verb = "resume"
-	VerbRetry  Verb = "retry"
-	VerbFork   Verb = "fork"
-	VerbReplay Verb = "replay"
-	VerbEdit   Verb = "edit"
-	VerbAnswer Verb = "answer"
-	VerbCancel Verb = "cancel"
-	VerbDelete Verb = "delete"
-	VerbRead   Verb = "read"
+	VerbRun    = core.VerbRun
+	VerbResume = core.VerbResume
+	VerbRetry  = core.VerbRetry
+	VerbFork   = core.VerbFork
+	VerbReplay = core.VerbReplay
+	VerbEdit   = core.VerbEdit
+	VerbAnswer = core.VerbAnswer
+	VerbCancel = core.VerbCancel
+	VerbDelete = core.VerbDelete
+	VerbRead   = core.VerbRead
 )
 
 // VerbInfo is what Options.Allow judges.

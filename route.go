@@ -31,6 +31,7 @@ type UndeclaredTargetError struct {
 	Declared []string
 }
 
+// Error says what was refused, and what to do.
 func (e *UndeclaredTargetError) Error() string {
 	return fmt.Sprintf("node %q: its route chose %q, which it does not declare (%s); nothing was merged; add it to the targets in Route",
 		e.Node, e.Target, strings.Join(e.Declared, ", "))

@@ -38,6 +38,7 @@ type PointError struct {
 	Exists     []string   // checkpoints that there are, the newest first, at most 20
 }
 
+// Error says what was refused, and what to do.
 func (e *PointError) Error() string {
 	s := fmt.Sprintf("pawl: thread %q has no %s; nothing was changed", e.Thread, e.Wanted)
 	if e.Durability == Exit {

@@ -14,52 +14,6 @@ import (
 	"github.com/pawl-dev/pawl/storage"
 )
 
-// ruling is one cell of the table of verbs and statuses.
-type ruling struct {
-	ok     bool
-	advice string
-}
-
-// judge is the law: what may be done with a thread in a status. It is one table on purpose.
-func judge(verb Verb, status Status, cause Cause) ruling {
-	busy := status == Running || status == Pending
-	switch {
-	case verb == VerbRead || verb == VerbAnswer:
-		return ruling{ok: true}
-	case verb == VerbCancel:
-		return ruling{status != Done && status != Cancelled && status != StatusNew, "there is nothing to cancel"}
-	case verb == VerbDelete:
-		return ruling{!busy, "cancel it first"}
-	case busy:
-		return ruling{advice: "somebody runs it now; wait for it, or cancel it"}
-	case verb == VerbRun && status == Waiting, verb == VerbRetry && status == Waiting:
-		return ruling{advice: "answer its question and resume, or cancel it first"}
-	case verb == VerbRun && status == Crashed, verb == VerbRetry && status == Crashed:
-		return ruling{advice: "resume it"}
-	case verb == VerbRun:
-		return ruling{ok: true}
-	case verb == VerbResume && status == Cancelled, verb == VerbResume && cause == CauseConcluded && status == Failed:
-		return ruling{advice: "retry it"}
-	case verb == VerbResume:
-		return ruling{ok: true}
-	case verb == VerbRetry:
-		return ruling{status == Failed || status == Cancelled, "it did not fail: run it with a new input"}
-	}
-	return ruling{ok: true} // fork, replay, edit
-}
-
-var allVerbs = [...]Verb{VerbRun, VerbResume, VerbRetry, VerbFork, VerbReplay, VerbEdit, VerbCancel, VerbDelete}
-
-func legalNow(status Status, cause Cause) []Verb {
-	var out []Verb
-	for _, v := range allVerbs {
-		if judge(v, status, cause).ok {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
 // legal refuses a verb that the thread's status does not allow, or whose caller decided on another head.
 func (t *Thread) legal(verb Verb, v *view, cfg *runConfig) error {
 	if v.Info == nil {
@@ -72,8 +26,8 @@ func (t *Thread) legal(verb Verb, v *view, cfg *runConfig) error {
 	if v.Run != nil && v.Status == Failed {
 		cause = v.Run.Cause
 	}
-	if j := judge(verb, v.Status, cause); !j.ok {
-		return &VerbError{Verb: verb, Thread: t.id, Status: v.Status, Cause: cause, Legal: legalNow(v.Status, cause), Advice: j.advice}
+	if ok, advice := core.Judge(verb, v.Status, cause); !ok {
+		return &VerbError{Verb: verb, Thread: t.id, Status: v.Status, Cause: cause, Legal: core.Legal(v.Status, cause), Advice: advice}
 	}
 	if cfg.head != "" && (v.Head == nil || v.Head.Checkpoint.ID != cfg.head) {
 		head := "none"

@@ -3,7 +3,6 @@ package pawl
 import (
 	"context"
 	"iter"
-	"slices"
 
 	"github.com/pawl-dev/pawl/internal/core"
 	"github.com/pawl-dev/pawl/internal/local"
@@ -53,85 +52,32 @@ func (t *Thread) facts(tx storage.Tx, seen *local.Seen, after int64) ([]Event, e
 	if seen.Info == nil {
 		return nil, nil
 	}
-	r := records.NewReader(t.eng.store.Box, tx, seen.Info)
-	out, err := checkpointFacts(r, after)
-	if err != nil {
-		return nil, err
+	facts, err := records.NewReader(t.eng.store.Box, tx, seen.Info).Facts(after)
+	out := make([]Event, len(facts))
+	for i, f := range facts {
+		out[i] = factEvent(f)
 	}
-	for kind, read := range map[string]func(storage.Row) (Event, error){
-		records.Run: func(row storage.Row) (Event, error) {
-			run, err := t.eng.store.Box.ReadRun(t.id, row)
-			if err != nil {
-				return Event{}, err
-			}
-			e := Event{Kind: EventAccepted, Run: run.ID, At: run.Accepted, State: string(run.Status), Error: run.Error}
-			if run.Status != Running {
-				e.Kind = EventFinished
-			}
-			return e, nil
-		},
-		records.Step: func(row storage.Row) (Event, error) {
-			s, err := t.eng.store.Box.ReadStep(t.id, row)
-			if err != nil {
-				return Event{}, err
-			}
-			return Event{Kind: EventStep, Node: s.Node, Task: s.Task, Name: s.Name, Key: s.Key, At: s.At}, nil
-		},
-		records.Question: func(row storage.Row) (Event, error) {
-			q, err := t.eng.store.Box.ReadQuestion(row)
-			if err != nil {
-				return Event{}, err
-			}
-			e := Event{Kind: EventQuestion, Node: q.Node, Task: q.Task, Name: q.Name, Key: q.Key, Question: q.ID, State: string(q.State), At: q.Asked}
-			if q.State != core.QuestionOpen {
-				e.Kind = EventAnswer
-			}
-			return e, nil
-		},
-	} {
-		rows, err := tx.List(kind, storage.Query{Index: "by_seq", Range: storage.Range{Prefix: []any{seen.Info.N}, From: after + 1}})
-		if err != nil {
-			return nil, err
-		}
-		at := map[string]int{records.Run: 1, records.Step: 0, records.Question: 5}[kind]
-		for _, row := range rows {
-			e, err := read(row)
-			if err != nil {
-				return nil, err
-			}
-			e.Seq = row.Fields[at].(int64)
-			out = append(out, e)
-		}
-	}
-	slices.SortFunc(out, func(a, b Event) int { return int(a.Seq - b.Seq) })
-	return out, nil
+	return out, err
 }
 
-// checkpointFacts reads history backwards until it meets what was told before.
-func checkpointFacts(r *records.Reader, after int64) ([]Event, error) {
-	const page = 64
-	var out []Event
-	before := int64(0)
-	for {
-		stored, err := r.Checkpoints(before, page)
-		if err != nil {
-			return nil, err
+func factEvent(f records.Fact) Event {
+	e := Event{Seq: f.Seq, Run: f.Run.ID}
+	switch {
+	case f.Checkpoint != nil:
+		e.Kind, e.Step, e.Checkpoint, e.At = EventCheckpoint, f.Checkpoint.Step, f.Checkpoint.ID, local.StampOf(f.Checkpoint.ID).UTC()
+	case f.Step != nil:
+		e.Kind, e.Node, e.Task, e.Name, e.Key, e.At = EventStep, f.Step.Node, f.Step.Task, f.Step.Name, f.Step.Key, f.Step.At
+	case f.Question != nil:
+		q := f.Question
+		e.Kind, e.Node, e.Task, e.Name, e.Key, e.At = EventAnswer, q.Node, q.Task, q.Name, q.Key, q.Asked
+		if e.Question, e.State = q.ID, string(q.State); q.State == core.QuestionOpen {
+			e.Kind = EventQuestion
 		}
-		for _, s := range stored {
-			cp := s.Checkpoint
-			if before = cp.N; cp.Seq <= after {
-				return out, nil
-			}
-			run, err := r.Run(cp.Run)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, Event{
-				Kind: EventCheckpoint, Seq: cp.Seq, Step: cp.Step, Run: run.ID, Checkpoint: cp.ID, At: local.StampOf(cp.ID).UTC(),
-			})
-		}
-		if len(stored) < page {
-			return out, nil
+	default:
+		e.Kind, e.At, e.State, e.Error = EventFinished, f.Run.Accepted, string(f.Run.Status), f.Run.Error
+		if f.Run.Status == Running {
+			e.Kind = EventAccepted
 		}
 	}
+	return e
 }

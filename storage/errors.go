@@ -21,9 +21,12 @@ var (
 // UnknownError says that an Update may or may not be durable. The caller reads back by an id that it wrote.
 type UnknownError struct{ Err error }
 
+// Error says what was refused, and what to do.
 func (e *UnknownError) Error() string {
 	return "storage: outcome unknown, read back before going on: " + e.Err.Error()
 }
+
+// Unwrap returns the cause.
 func (e *UnknownError) Unwrap() error { return e.Err }
 
 // PanicError is a panic or runtime.Goexit of a function given to View or Update. Nothing of it was written.
@@ -32,6 +35,7 @@ type PanicError struct {
 	Stack []byte
 }
 
+// Error says what was refused, and what to do.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("storage: the function ended by panic or Goexit, its change was undone: %v", e.Value)
 }
@@ -42,6 +46,7 @@ type TooLargeError struct {
 	Size int
 }
 
+// Error says what was refused, and what to do.
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("storage: a %s of %d bytes is over the limit of %d; nothing was written", e.Kind, e.Size, MaxValue)
 }
@@ -52,6 +57,7 @@ type MissingError struct {
 	ID   int64
 }
 
+// Error says what was refused, and what to do.
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("storage: damaged: %s %d is referred to and missing", e.Kind, e.ID)
 }
@@ -79,6 +85,7 @@ const (
 	UnsupportedOS OpenReason = "on an operating system without the locks that it needs"
 )
 
+// Error says what was refused, and what to do.
 func (e *OpenError) Error() string {
 	s := fmt.Sprintf("storage: %s: %s", e.Where, e.Reason)
 	if e.Detail != "" {
@@ -89,4 +96,6 @@ func (e *OpenError) Error() string {
 	}
 	return s + "; nothing was changed"
 }
+
+// Unwrap returns the cause.
 func (e *OpenError) Unwrap() error { return e.Err }
