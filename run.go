@@ -59,7 +59,13 @@ func (t *Thread) look(ctx context.Context, d core.Def, pick func(*records.Reader
 		v.from = from.Checkpoint
 		return r.Hanging(from.Checkpoint.N, &v.pos)
 	})
-	return v, err
+	if err != nil || v.from == nil {
+		return v, err
+	}
+	if err := d.(jsonDef).readable(v.from.Values); err != nil {
+		return v, fmt.Errorf("pawl: thread %q: %w; nothing was run and nothing changed", t.id, err)
+	}
+	return v, nil
 }
 
 // compatible compares the channels of a stored checkpoint with the program's; what a run in flight needs besides is
@@ -186,6 +192,7 @@ func (t *Thread) run(ctx context.Context, input []core.Write, cfg *runConfig) (*
 	run := &core.Run{
 		ID: cfg.runID, AttemptN: 1, Attempt: uuid.NewString(), Kind: core.RunInput, Mode: cfg.mode, Status: core.StatusRunning,
 		Input: input, InputHash: core.HashWrites(input), Actor: ActorFrom(ctx).ID, Accepted: time.Now().UTC(),
+		Reason: cfg.reason,
 	}
 	if run.ID == "" {
 		run.ID = uuid.NewString()

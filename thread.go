@@ -143,11 +143,15 @@ type jsonDef interface {
 	core.Def
 	decode(doc []byte) ([]core.Write, error)
 	encode(values []*core.Value) ([]byte, error)
+	readable(values []*core.Value) error
 }
 
 func (d *def[S]) decode(doc []byte) ([]core.Write, error) { return d.layout.decode(doc) }
 
 func (d *def[S]) encode(values []*core.Value) ([]byte, error) { return d.layout.encode(values) }
+
+// readable decodes everything: what is stored and not of the program's types is found before anything runs on it.
+func (d *def[S]) readable(values []*core.Value) error { return d.layout.load(new(S), values) }
 
 // edited is what a function changed of a state.
 func (d *def[S]) edited(values []*core.Value, edit func(*S) error) ([]core.Write, error) {
