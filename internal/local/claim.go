@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/core"
 	"github.com/pawl-dev/pawl/internal/records"
@@ -55,7 +56,10 @@ func (h *Home) Claim(ctx context.Context, seen *Seen, run *core.Run, b Batch) er
 		h.mu.Lock()
 		h.broken = err // it holds nothing: whatever is tried on it fails the same way
 		h.mu.Unlock()
-		return err
+		if errors.Is(err, ErrMoved) {
+			return err
+		}
+		return fmt.Errorf("thread %q was not claimed: %w", h.Thread, err)
 	}
 	settle(facts, first)
 	h.number, h.epoch = number, epoch
