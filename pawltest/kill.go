@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/records"
 	"github.com/pawl-dev/pawl/storage/fault"
 )
 
@@ -113,6 +114,10 @@ func (s *sweep) kill(n int) {
 	}
 	s.report.Points++
 	s.report.Killed++
+	if err := tr.ledger.reconcile(s.t.Context(), tr.home, records.Box{Codec: s.Options.Codec}); err != nil {
+		s.fail(tr, err.Error())
+		return
+	}
 	s.died(tr)
 	s.finish(tr)
 }

@@ -44,17 +44,48 @@ type observedTx struct {
 func (o *observedTx) Put(kind string, row storage.Row, cond storage.If) (bool, error) {
 	ok, err := o.Tx.Put(kind, row, cond)
 	if kind == records.Step && ok && err == nil {
-		step, err := o.box.ReadStep("", row)
-		if err != nil {
-			return false, err
-		}
-		label := step.Name
-		if step.Key != "" {
-			label += "/" + step.Key
-		}
+		label, err := labelOf(o.box, row)
 		o.steps = append(o.steps, label)
+		return ok, err
 	}
 	return ok, err
+}
+
+// labelOf is how the ledger calls a step.
+func labelOf(box records.Box, row storage.Row) (string, error) {
+	step, err := box.ReadStep("", row)
+	if err != nil {
+		return "", err
+	}
+	if step.Key == "" {
+		return step.Name, nil
+	}
+	return step.Name + "/" + step.Key, nil
+}
+
+// reconcile adds what was committed while the process was being killed, and so was not noted by it.
+func (l *ledger) reconcile(ctx context.Context, home storage.DB, box records.Box) error {
+	stored := map[string]int{}
+	err := home.View(ctx, func(_ context.Context, tx storage.Tx) error {
+		rows, err := tx.List(records.Step, storage.Query{})
+		for _, row := range rows {
+			label, bad := labelOf(box, row)
+			if bad != nil {
+				return bad
+			}
+			stored[label]++
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for label, n := range stored {
+		for range n - l.count(recorded, label) {
+			l.add(recorded, label)
+		}
+	}
+	return nil
 }
 
 // picture is all that a home holds, and what its threads look like from outside.
@@ -161,10 +192,9 @@ func (p *picture) thread(ctx context.Context, th *pawl.Thread, questions []*core
 		return err
 	}
 	for _, s := range history {
-		if deep {
-			fmt.Fprintf(&b, "\nstep %d %s next %v values %s", s.Step, s.Source, s.Next, plain(s.Values))
-		}
+		var due []string
 		for _, task := range s.Tasks {
+			due = append(due, task.Node)
 			if task.State == "failed" { // its row is written over when the task runs again
 				for key := range p.rows {
 					if strings.HasPrefix(key, records.Ended) && strings.Contains(key, task.ID) {
@@ -172,6 +202,9 @@ func (p *picture) thread(ctx context.Context, th *pawl.Thread, questions []*core
 					}
 				}
 			}
+		}
+		if deep {
+			fmt.Fprintf(&b, "\nstep %d %s due %v values %s", s.Step, s.Source, due, plain(s.Values))
 		}
 	}
 	p.threads[th.ID()] = b.String()

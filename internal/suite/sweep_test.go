@@ -1,0 +1,185 @@
+package suite_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pawltest"
+	"github.com/pawl-dev/pawl/sqlite"
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// sweepCase is a scenario of the crash sweep. drive goes on from wherever the home stands.
+type sweepCase struct {
+	name     string
+	drive    func(ctx context.Context, eng *pawl.Engine) error
+	discards bool
+}
+
+// sweepLeast is how many stop points the sweep of everything has at least.
+const sweepLeast = 2000
+
+// TestSweep stops every scenario at every storage point under every durability, and demands that nothing can be told
+// from a run without a stop.
+func TestSweep(t *testing.T) {
+	cases := sweepCases(t)
+	var mu sync.Mutex
+	var total pawltest.Report
+	swept := 0
+	t.Cleanup(func() {
+		if swept != 3*len(cases) { // some were not asked for
+			return
+		}
+		fmt.Printf("sweep: %d scenarios, %v\n", swept, total)
+		if total.Points < sweepLeast {
+			t.Errorf("%d stop points, want at least %d", total.Points, sweepLeast)
+		}
+	})
+	for _, c := range cases {
+		for _, mode := range []pawl.Durability{pawl.Sync, pawl.Async, pawl.Exit} {
+			t.Run(c.name+"/"+string(mode), func(t *testing.T) {
+				t.Parallel()
+				report := pawltest.Sweep(t, pawltest.Scenario{
+					Drive:    c.drive,
+					Options:  pawl.Options{Durability: mode, Strict: true},
+					Disk:     func(path string, kinds ...storage.Kind) (storage.DB, error) { return sqlite.Open(path, kinds...) },
+					Discards: c.discards,
+				})
+				mu.Lock()
+				defer mu.Unlock()
+				swept++
+				total.Points += report.Points
+				total.Doubles += report.Doubles
+				total.Killed += report.Killed
+				total.Failures += report.Failures
+			})
+		}
+	}
+}
+
+func sweepCases(t *testing.T) []sweepCase {
+	t.Helper()
+	return []sweepCase{
+		{name: "chain", drive: sweepChain(t)},
+		{name: "fan-out", drive: sweepFanOut(t)},
+		{name: "several-questions", drive: sweepSeveral(t)},
+		{name: "loop", drive: sweepLoop(t)},
+		{name: "workers", drive: sweepWorkers(t)},
+		{name: "conflict", drive: sweepConflict(t), discards: true},
+		{name: "failure-resume", drive: sweepFailure(t, steps("sibling"), (*sweepThread).Resume)},
+		{name: "failure-retry", drive: sweepFailure(t, steps(), (*sweepThread).Retry)},
+		{name: "fork-edit-replay", drive: sweepTravel(t)},
+		{name: "expiry", drive: sweepExpiry(t)},
+		{name: "answers-alone", drive: sweepAnswers(t)},
+		{name: "cancel", drive: sweepCancel(t)},
+		{name: "delete", drive: sweepDelete(t)},
+		{name: "second-run", drive: sweepSecondRun(t)},
+		{name: "big-values", drive: sweepBig(t)},
+		{name: "deltas", drive: sweepDeltas(t)},
+		{name: "ask-node", drive: sweepAskNode(t)},
+		{name: "two-threads", drive: sweepTwoThreads(t)},
+	}
+}
+
+// sweepState has a channel of every kind.
+type sweepState struct {
+	Doc   pawl.Last[string]        `json:"doc"`
+	Log   pawl.Append[string]      `json:"log"`
+	Sum   pawl.Sum[int64]          `json:"sum"`
+	Map   pawl.Map[string, string] `json:"map"`
+	Pass  pawl.Once[string]        `json:"pass"`
+	Note  pawl.Ephemeral[string]   `json:"note"`
+	Most  pawl.Fold[int, most]     `json:"most"`
+	Round pawl.Last[int]           `json:"round"`
+}
+
+type most struct{}
+
+func (most) Fold(have, in int) int { return max(have, in) }
+
+type (
+	sweepNode   = func(context.Context, *sweepState) error
+	sweepThread = pawl.ThreadOf[sweepState]
+	sweepVerb   = func(*sweepThread, context.Context, ...pawl.RunOption) (*pawl.OutcomeOf[sweepState], error)
+	sweepDrive  = func(context.Context, *pawl.Engine) error
+)
+
+// sweepQuestion is the question of all scenarios.
+var sweepQuestion = pawl.Interrupt[string, string]{Name: "ok"}
+
+// sweepPeople answer every question by what was asked, so that an answer that lands elsewhere shows in the values.
+var sweepPeople = pawltest.People{"ok": func(q pawl.Question) any { return "yes to " + string(q.Body[1:len(q.Body)-1]) }}
+
+func built(t *testing.T, b *pawl.Builder[sweepState]) *pawl.Graph[sweepState] {
+	t.Helper()
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// call is a step whose call is in the ledger.
+func call(ctx context.Context, name string, key string) (string, error) {
+	label, options := name, []pawl.Opt(nil)
+	if key != "" {
+		label, options = name+"/"+key, []pawl.Opt{pawl.Key(key)}
+	}
+	return pawl.Step(ctx, name, func(ctx context.Context) (string, error) {
+		pawltest.Called(ctx, label)
+		return "did " + label, nil
+	}, options...)
+}
+
+// steps is a node that only calls.
+func steps(names ...string) sweepNode {
+	return func(ctx context.Context, s *sweepState) error {
+		for _, name := range names {
+			did, err := call(ctx, name, "")
+			if err != nil {
+				return err
+			}
+			s.Log.Add(did)
+		}
+		return nil
+	}
+}
+
+// asks is a node that calls, asks and calls again.
+func asks(name string) sweepNode {
+	return func(ctx context.Context, s *sweepState) error {
+		if _, err := call(ctx, name+"-above", ""); err != nil {
+			return err
+		}
+		answer, err := sweepQuestion.Ask(ctx, name)
+		if err != nil {
+			return err
+		}
+		did, err := call(ctx, name+"-below", "")
+		if err != nil {
+			return err
+		}
+		s.Log.Add(answer, did)
+		return nil
+	}
+}
+
+// toTheEnd drives one run of one thread.
+func toTheEnd(g *pawl.Graph[sweepState], thread string) sweepDrive {
+	return func(ctx context.Context, eng *pawl.Engine) error {
+		_, err := pawltest.Drive(ctx, g.Thread(eng, thread), "run-1", &sweepState{Doc: pawl.Of("in")}, sweepPeople)
+		return err
+	}
+}
+
+// once does something outside the engine once in a trial, whatever dies.
+func once(ctx context.Context, label string) {
+	if pawltest.Calls(ctx, label) == 0 {
+		pawltest.Called(ctx, label)
+	}
+}
+
+func happened(ctx context.Context, label string) bool { return pawltest.Calls(ctx, label) > 0 }
