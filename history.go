@@ -50,7 +50,8 @@ type ThreadState struct {
 	Run      string     `json:"run,omitempty"`
 	Attempt  string     `json:"attempt,omitempty"`
 	Crashes  int        `json:"crashes,omitempty"`
-	Stranded bool       `json:"stranded,omitempty"` // nobody here serves its graph
+	Mode     Durability `json:"durability,omitempty"` // of the current run
+	Stranded bool       `json:"stranded,omitempty"`   // nobody here serves its graph
 	Waiting  []Question `json:"waiting,omitempty"`
 	Legal    []Verb     `json:"legal"`
 	Updated  time.Time  `json:"updated,omitzero"`
@@ -71,7 +72,7 @@ func (t *Thread) State(ctx context.Context) (*ThreadState, error) {
 		_, served := t.eng.graph(seen.Info.Graph)
 		s.Graph, s.Updated, s.Stranded = seen.Info.Graph, seen.Info.Updated, !served
 		if seen.Run != nil {
-			s.Run, s.Attempt, s.Crashes, s.Input = seen.Run.ID, seen.Run.Attempt, seen.Run.Crashes, seen.Run.Kind == core.RunInput
+			s.Run, s.Attempt, s.Crashes, s.Mode, s.Input = seen.Run.ID, seen.Run.Attempt, seen.Run.Crashes, seen.Run.Mode, seen.Run.Kind == core.RunInput
 			if seen.Status == Failed || seen.Status == Cancelled {
 				s.Cause, s.Reason = seen.Run.Cause, seen.Run.Error
 			}

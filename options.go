@@ -161,7 +161,7 @@ func At(checkpoint string) RunOption { return func(c *runConfig) { c.head = chec
 // Hold makes Fork and Replay move the head without running on; Resume does that later.
 func Hold() RunOption { return func(c *runConfig) { c.hold = true } }
 
-// Reason is kept with what the verb does.
+// Reason is kept with what the verb makes: the attempt of a Run, Retry, Fork or Replay, and a given answer.
 func Reason(text string) RunOption { return func(c *runConfig) { c.reason = text } }
 
 type givenAnswer struct {

@@ -74,6 +74,7 @@ type Run struct {
 	Crashes   int
 	Aside     bool // set aside by a retry: read-only, unseen by nodes
 	Actor     string
+	Reason    string // why somebody asked for it, in their words
 	Accepted  time.Time
 	Seq       int64
 }
