@@ -22,8 +22,9 @@ import (
 )
 
 // New returns an engine in memory with the graphs registered. It is strict: a node that changes in place what it read,
-// that asks something else when it runs again, or that hides by returning nil that it waits, fails its run. It is closed when the test ends,
-// and the test fails if a goroutine is left then that was started after New by the test's goroutine or below it.
+// that asks something else when it runs again, or that hides by returning nil that it waits, fails its run. It is
+// closed when the test ends, and the test fails if a goroutine is left then that was started after New by the test's
+// goroutine or below it. New is called by that goroutine, which it labels.
 func New(t testing.TB, graphs ...pawl.Registrable) *pawl.Engine {
 	t.Helper()
 	eng := Engine(t, Memory(t), nil)

@@ -61,7 +61,7 @@ func (r Report) String() string {
 //
 // PAWL_SWEEP=full in the environment sweeps some ten times deeper: reads are points, half of the points are killed,
 // and there are many more double stops.
-func Sweep(t *testing.T, scenario Scenario) Report {
+func Sweep(t testing.TB, scenario Scenario) Report {
 	t.Helper()
 	s := &sweep{t: t, Scenario: scenario, share: 0.1, pairs: 1}
 	if os.Getenv("PAWL_SWEEP") == "full" {
@@ -85,7 +85,7 @@ func Sweep(t *testing.T, scenario Scenario) Report {
 
 type sweep struct {
 	Scenario
-	t      *testing.T
+	t      testing.TB
 	rand   *rand.Rand
 	share  float64 // of the points, that are killed
 	pairs  int     // double stops, as a multiple of the points

@@ -2,6 +2,9 @@ package pawltest_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/pawl-dev/pawl"
@@ -74,6 +77,74 @@ func TestSweep(t *testing.T) {
 			})
 			if report.Points < 10 {
 				t.Errorf("%v: want at least 10 points", report)
+			}
+		})
+	}
+}
+
+// TestSweepFinds sweeps programs that do not survive their death, each in its own way.
+func TestSweepFinds(t *testing.T) {
+	t.Parallel()
+	run := func(ctx context.Context, eng *pawl.Engine, node func(context.Context, *order) error) error {
+		g, err := pawl.New[order]("bad").Node("bad", node).Path(pawl.Start, "bad").Build()
+		if err != nil {
+			return err
+		}
+		_, err = pawltest.Drive(ctx, g.Thread(eng, "t"), "run-1", &order{}, nil)
+		return err
+	}
+	charge := func(ctx context.Context) error {
+		_, err := pawl.Step(ctx, "charge", func(ctx context.Context) (int, error) { return pawltest.Called(ctx, "charge"), nil })
+		return err
+	}
+	for _, c := range []struct {
+		name  string
+		want  string
+		drive func(ctx context.Context, eng *pawl.Engine) error
+	}{
+		{"a plain call decides the value", "ends otherwise", func(ctx context.Context, eng *pawl.Engine) error {
+			return run(ctx, eng, func(ctx context.Context, s *order) error {
+				s.Log.Add(fmt.Sprint(pawltest.Called(ctx, "plain")))
+				return charge(ctx)
+			})
+		}},
+		{"what a step did is done again beside it", "a finished step was called again", func(ctx context.Context, eng *pawl.Engine) error {
+			return run(ctx, eng, func(ctx context.Context, _ *order) error {
+				if pawltest.Called(ctx, "entry") > 1 {
+					pawltest.Called(ctx, "charge")
+				}
+				return charge(ctx)
+			})
+		}},
+		{"a step under a name of the moment", "without a stop it never is", func(ctx context.Context, eng *pawl.Engine) error {
+			return run(ctx, eng, func(ctx context.Context, _ *order) error {
+				_, err := pawl.Step(ctx, fmt.Sprint("entry-", pawltest.Called(ctx, "entry")), func(context.Context) (int, error) { return 0, nil })
+				return err
+			})
+		}},
+		{"the program does not go on", "does not come to its end", func(ctx context.Context, eng *pawl.Engine) error {
+			if state, err := eng.Thread("bad", "t").State(ctx); err != nil || state.Status != pawl.StatusNew {
+				return errors.Join(err, errors.New("it was started before"))
+			}
+			return run(ctx, eng, func(ctx context.Context, _ *order) error { return charge(ctx) })
+		}},
+		{"deletes what it does not understand", "is not there", func(ctx context.Context, eng *pawl.Engine) error {
+			th := eng.Thread("bad", "t")
+			if state, err := th.State(ctx); err != nil || state.Status != pawl.StatusNew {
+				return errors.Join(err, th.Delete(ctx))
+			}
+			return run(ctx, eng, func(ctx context.Context, _ *order) error { return charge(ctx) })
+		}},
+		{"fails by itself", "fails without a stop", func(context.Context, *pawl.Engine) error { return errors.New("no") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var report pawltest.Report
+			said := watch(t, func(t testing.TB) { report = pawltest.Sweep(t, pawltest.Scenario{Drive: c.drive}) })
+			if !strings.Contains(said, c.want) {
+				t.Errorf("it said %q, want %q", said, c.want)
+			}
+			if (report.Failures == 0) != (report.Points == 0) {
+				t.Errorf("the report is %v", report)
 			}
 		})
 	}
