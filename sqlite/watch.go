@@ -65,10 +65,11 @@ func (w *watch) run() {
 			return
 		}
 		w.mu.Lock()
-		w.looking = w.waited
+		looking := w.waited
+		w.looking = looking
 		w.mu.Unlock()
-		if !w.looking {
-			return
+		if !looking {
+			return // from here on Changed may start another
 		}
 		w.look()
 	}
