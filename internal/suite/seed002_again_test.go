@@ -77,8 +77,8 @@ func payBeforeAndAfter(t *testing.T, _ *report) {
 	t.Run("strict", creditStrict)
 }
 
-// creditThenAsk issues a credit by a plain call and then asks; with a verb for the number in the question, the question
-// says which credit.
+// creditThenAsk issues a credit by a plain call and then asks. Without a question of the caller's it asks about the
+// credit by number.
 func creditThenAsk(question string) func(*ledger) *pawl.Builder[found] {
 	return func(l *ledger) *pawl.Builder[found] {
 		return pawl.New[found]("credit").Node("approve", func(ctx context.Context, s *found) error {

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -205,10 +206,14 @@ func visitChild(doc []byte) {
 	must(0, eng.Close())
 }
 
-// pay makes the visit in a process of its own, which is gone when pay returns.
-func (v visit) pay(t testing.TB) visited {
+// pay makes the visit in a process of its own, which is gone when pay returns what it saw.
+func (v visit) pay(t testing.TB) (saw visited) {
 	t.Helper()
-	return args[visited]([]byte(spawn(t, "002-visit", v).wait(t)))
+	said := spawn(t, "002-visit", v).wait(t)
+	if err := json.Unmarshal([]byte(said), &saw); err != nil {
+		t.Fatalf("the visitor said %q: %v", said, err)
+	}
+	return saw
 }
 
 // visitHome is a file and a ledger for processes that come and go.
