@@ -184,7 +184,7 @@ func (e *Engine) allowed(ctx context.Context, v VerbInfo) error {
 	closed := e.closed
 	e.mu.Unlock()
 	if closed {
-		return ErrClosed
+		return fmt.Errorf("%w; nothing was done", ErrClosed)
 	}
 	if e.opts.Allow == nil {
 		return nil

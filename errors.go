@@ -55,6 +55,13 @@ func (e *NotFoundError) Error() string {
 // Is makes errors.Is(err, ErrNotFound) true.
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
+// InputError: a JSON object was given for a state and does not fit its channels. Err has all faults at once.
+type InputError struct{ Err error }
+
+// Error says what is wrong with it; whoever refused it says what was not done.
+func (e *InputError) Error() string { return "input refused: " + e.Err.Error() }
+func (e *InputError) Unwrap() error { return e.Err }
+
 // VerbError refuses a verb in the thread's status. Nothing was changed. It matches [ErrBusy] when somebody runs it.
 type VerbError struct {
 	Verb   Verb

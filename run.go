@@ -38,7 +38,7 @@ func (t *Thread) look(ctx context.Context, d core.Def, pick func(*records.Reader
 			return nil
 		}
 		if seen.Info.Graph != d.Topology().Graph {
-			return fmt.Errorf("pawl: thread %q belongs to graph %q, not %q; nothing was done", t.id, seen.Info.Graph, d.Topology().Graph)
+			return &NotFoundError{What: "thread", ID: t.id, Hint: fmt.Sprintf("it belongs to graph %q, not %q", seen.Info.Graph, d.Topology().Graph)}
 		}
 		r := records.NewReader(t.eng.store.Box, tx, seen.Info)
 		from := seen.Head
@@ -229,7 +229,7 @@ func (t *Thread) accept(ctx context.Context, d core.Def, run *core.Run, cfg *run
 		run.Before = v.from.N
 	}
 	cps := t.start(ctx, d, home.Fresh, run, v.from)
-	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{run}, Withdraw: len(v.Open) > 0}
+	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{run}, Withdraw: len(v.Open) > 0, Do: t.consenting(ctx, VerbRun)}
 	if run.Mode == Sync {
 		b.Checkpoints = cps
 	}
@@ -256,14 +256,14 @@ func (t *Thread) known(ctx context.Context, v *view, want *core.Run) (*Outcome, 
 			return nil, false, err
 		}
 		if found.InputHash != want.InputHash {
-			return nil, true, t.runIDReused(want.ID)
+			return nil, true, t.runIDReused(v, want.ID)
 		}
 		out := &Outcome{Thread: t.id, Graph: v.Info.Graph, Run: found.ID, Attempt: found.Attempt, Status: found.Status,
 			Cause: found.Cause, Reason: found.Error, Node: found.ErrorNode}
 		return t.standing(out)
 	}
 	if v.Run.InputHash != want.InputHash {
-		return nil, true, t.runIDReused(want.ID)
+		return nil, true, t.runIDReused(v, want.ID)
 	}
 	out, err := t.stands(v)
 	if err != nil {
@@ -282,8 +282,9 @@ func (t *Thread) standing(out *Outcome) (*Outcome, bool, error) {
 	return out, true, runError(t.id, out.Run, out)
 }
 
-func (t *Thread) runIDReused(id string) error {
-	return fmt.Errorf("pawl: thread %q: run %q was started before with another input; nothing was started; give this one another RunID", t.id, id)
+func (t *Thread) runIDReused(v *view, id string) error {
+	return &VerbError{Verb: VerbRun, Thread: t.id, Status: v.Status,
+		Advice: fmt.Sprintf("run %q was started before with another input: give this one another RunID", id)}
 }
 
 func (t *Thread) findRun(ctx context.Context, number int64, id string) (*core.Run, error) {

@@ -222,7 +222,7 @@ func (l *layout) decode(doc []byte) ([]core.Write, error) {
 	for _, m := range members {
 		i := slices.Index(l.names, m.Name)
 		if i < 0 {
-			faults = append(faults, fmt.Errorf("there is no channel %q; there are %q", m.Name, l.names))
+			faults = append(faults, &NotFoundError{What: "channel", ID: m.Name, Hint: fmt.Sprintf("there are %q", l.names)})
 		} else if err := guarded(func() error { return b.take(i, m.Value) }); err != nil {
 			faults = append(faults, l.fault("", i, err))
 		}

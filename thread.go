@@ -126,7 +126,7 @@ func (t *Thread) Run(ctx context.Context, input json.RawMessage, options ...RunO
 	}
 	writes, err := d.(jsonDef).decode(input)
 	if err != nil {
-		return nil, fmt.Errorf("pawl: thread %q: input refused: %w; nothing was started", t.id, err)
+		return nil, fmt.Errorf("pawl: thread %q: %w; nothing was started", t.id, err)
 	}
 	return t.run(ctx, writes, configured(options))
 }
@@ -146,7 +146,13 @@ type jsonDef interface {
 	readable(values []*core.Value) error
 }
 
-func (d *def[S]) decode(doc []byte) ([]core.Write, error) { return d.layout.decode(doc) }
+func (d *def[S]) decode(doc []byte) ([]core.Write, error) {
+	writes, err := d.layout.decode(doc)
+	if err != nil {
+		return nil, &InputError{err}
+	}
+	return writes, nil
+}
 
 func (d *def[S]) encode(values []*core.Value) ([]byte, error) { return d.layout.encode(values) }
 
@@ -202,6 +208,7 @@ func (t *Thread) newLoop(d core.Def, pos *core.Position, host core.Host, cfg *ru
 	return &loop{
 		def: d, topology: d.Topology(), host: host, pos: pos, thread: t.identity(), name: t.id, limits: t.eng.limits,
 		atOnce: t.eng.opts.Concurrency, strict: t.eng.opts.Strict, sink: cfg.sink, late: t.eng.late,
+		parts: t.eng.opts.Parts,
 	}
 }
 
