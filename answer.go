@@ -140,6 +140,10 @@ func (e *Engine) judge(ctx context.Context, q *core.Question, g givenAnswer) (*c
 		refuse.Reason, refuse.Faults = ReasonKind, []string{fmt.Sprintf("it was made for %q", g.name)}
 		return nil, refuse
 	}
+	if q.Kind != "" {
+		refuse.Reason, refuse.Faults = ReasonKind, []string{"it is a wait of kind " + q.Kind + ", which is decided by its own door"}
+		return nil, refuse
+	}
 	switch q.State {
 	case core.QuestionAnswered, core.QuestionSubmitted:
 		if bytes.Equal(value, q.Answer) {

@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -311,6 +312,7 @@ type Preview struct {
 	Wait     []TaskState `json:"wait,omitempty"`     // stay as they are, until their questions are answered
 	Kept     []TaskState `json:"kept,omitempty"`     // ended before; not run again
 	Withdraw []Question  `json:"withdraw,omitempty"` // open now, and withdrawn by it
+	Notes    []Note      `json:"notes,omitempty"`    // what the parts have to say, e.g. effects whose receipts are reused
 	Refused  error       `json:"-"`                  // why the verb is not legal now; nil: it is
 }
 
@@ -333,10 +335,14 @@ func (t *Thread) preview(ctx context.Context, verb Verb, at Point) (*Preview, er
 		if seen.Info == nil {
 			return nil
 		}
+		notes, err := t.eng.consent(ctx, tx, VerbInfo{Verb: verb, Actor: ActorFrom(ctx), Tenant: t.eng.tenant, Graph: t.graph, Thread: t.id})
+		if err != nil {
+			p.Refused = errors.Join(p.Refused, err)
+		}
+		p.Notes = notes
 		r := records.NewReader(t.eng.store.Box, tx, seen.Info)
 		from := seen.Head
 		if verb == VerbFork {
-			var err error
 			if from, err = t.find(r, seen, at); err != nil {
 				return err
 			}

@@ -110,6 +110,11 @@ func (r interruptRules[Q, A]) check(q Q, a A) (err error) {
 	return r.in.Check(q, a)
 }
 
+func (r interruptRules[Q, A]) Readable(question []byte) error {
+	var q Q
+	return json.Unmarshal(question, &q)
+}
+
 func (r interruptRules[Q, A]) Default(question []byte) (doc []byte, ok bool, err error) {
 	if r.in.Default == nil {
 		return nil, false, nil
@@ -228,6 +233,10 @@ func (s *scope) wait(q *core.Question) {
 func (s *scope) put(ctx context.Context, address string, old *core.Question, in asking, body []byte, digest string) error {
 	t := s.task
 	l := t.loop
+	body, err := l.storable(in, body)
+	if err != nil {
+		return t.fail(fmt.Errorf("node %q: question %q was not asked: %w", t.spec.Node, in.name, err))
+	}
 	q := &core.Question{
 		Address: address, Checkpoint: t.place(), Task: t.spec.ID, Path: t.spec.Path(), Node: t.spec.Node, Name: in.name, Key: in.key,
 		Body: body, Digest: digest, Schema: in.rules.Schema(), Rule: in.rule, State: core.QuestionOpen, Asked: l.host.Now(),

@@ -25,6 +25,7 @@ type loop struct {
 	strict   bool // tests: a node that changes what it read, or asks other questions, fails
 	sink     func(Event)
 	late     func(error) // told about writes after a node returned
+	parts    []Part
 
 	afterDrift bool // a person resumed after drift: the newest question is asked whatever it says
 	steps      int  // super-steps since this start

@@ -59,6 +59,8 @@ type Options struct {
 	// Allow is asked on every door before anything is read. nil allows everything inside the tenant. An error refuses:
 	// it is wrapped so that errors.Is(err, ErrDenied) holds.
 	Allow func(ctx context.Context, v VerbInfo) error
+	// Parts join every thread's life, in this order.
+	Parts []Part
 	// Logger is told what has no caller: late writes, takeovers, background trouble. Default: nothing is logged.
 	Logger *slog.Logger
 	// Strict is for tests: a node that changes in place what it read, asks something else when it runs again, or hides

@@ -292,7 +292,7 @@ func (r *round) runOne(ctx context.Context, i int) {
 	r.loop.emit(Event{Kind: EventTaskStart, Node: t.spec.Node, Task: t.spec.ID})
 	for {
 		a.tries++
-		out, err := t.once(ctx)
+		out, err := t.once(ctx, a.tries)
 		if fatal := t.broken(); fatal != nil {
 			a.state, a.err = failing, fatal
 			return
@@ -321,7 +321,7 @@ func (r *round) runOne(ctx context.Context, i int) {
 }
 
 // once is one entry of the node.
-func (t *Task) once(ctx context.Context) (out core.TaskOutput, err error) {
+func (t *Task) once(ctx context.Context, try int) (out core.TaskOutput, err error) {
 	if d := t.policy.Timeout; d > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, d, fmt.Errorf("node %q did not end within its timeout of %v", t.spec.Node, d))
@@ -342,7 +342,9 @@ func (t *Task) once(ctx context.Context) (out core.TaskOutput, err error) {
 	if t.spec.Node == core.Start {
 		in.Input = t.loop.pos.Run.Input
 	}
-	out, err = t.loop.def.RunTask(t.enter(ctx), in)
+	ctx, end := t.entered(t.enter(ctx), try)
+	out, err = t.loop.def.RunTask(ctx, in)
+	end(err)
 	returned = true
 	return out, err
 }

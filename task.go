@@ -18,14 +18,15 @@ type Task struct {
 	policy core.Policy
 	guard  *seal
 
-	mu     sync.Mutex
-	booked map[string]bool           // addresses used in this entry
-	steps  map[string]*core.Step     // journal, by address
-	asked  map[string]*core.Question // newest revision, by address
-	open   map[string]*core.Question // what this entry waits for, by id
-	fatal  error                     // the task cannot end well, whatever the node returns
-	root   branch
-	scope  scope
+	mu      sync.Mutex
+	booked  map[string]bool           // addresses used in this entry
+	steps   map[string]*core.Step     // journal, by address
+	asked   map[string]*core.Question // newest revision, by address
+	open    map[string]*core.Question // what this entry waits for, by id
+	fatal   error                     // the task cannot end well, whatever the node returns
+	opening []*core.Question          // waits that the running Update opens
+	root    branch
+	scope   scope
 }
 
 // branch is a part of a task that waits as one: the node itself, or one function of All.

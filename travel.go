@@ -110,7 +110,7 @@ func (t *Thread) fork(ctx context.Context, verb Verb, at Point, edit change, cfg
 		if err != nil {
 			return nil, err
 		}
-		b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{run}, Checkpoints: []*core.Checkpoint{cp}, Withdraw: len(v.Open) > 0}
+		b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{run}, Checkpoints: []*core.Checkpoint{cp}, Withdraw: len(v.Open) > 0, Do: t.consenting(ctx, verb)}
 		if cfg.hold && len(cp.Due) > 0 {
 			b.Stop = &core.Stop{Status: Waiting}
 		}
@@ -175,6 +175,9 @@ func (t *Thread) branchRun(ctx context.Context, verb Verb, v *view, d core.Def, 
 	origin, old, err := t.originOf(ctx, v.from)
 	if err != nil {
 		return nil, nil, err
+	}
+	if origin.Aside {
+		return nil, nil, &PointError{Thread: t.id, Wanted: "checkpoint " + v.from.ID + " to go on from: a retry set its attempt aside, for reading only"}
 	}
 	if err := t.goesOn(v, v.from, old, d); err != nil {
 		return nil, nil, err
@@ -274,7 +277,7 @@ func (t *Thread) writeEdit(ctx context.Context, d core.Def, v *view, writes []co
 	cp.N, cp.ID = home.Fresh()
 	b := local.Batch{
 		Graph: d.Topology(), Runs: []*core.Run{&run}, Checkpoints: []*core.Checkpoint{cp}, Withdraw: len(v.Open) > 0,
-		Stop: &core.Stop{Status: Waiting},
+		Stop: &core.Stop{Status: Waiting}, Do: t.consenting(ctx, VerbEdit),
 	}
 	if len(cp.Due) == 0 {
 		b.Stop = &core.Stop{Status: v.Status, Cause: run.Cause, Error: run.Error, ErrorNode: run.ErrorNode}

@@ -112,7 +112,7 @@ func (t *Thread) resume(ctx context.Context, d core.Def, cfg *runConfig) (*Outco
 	if err := t.ontoGraph(v, &run, d); err != nil {
 		return nil, err
 	}
-	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{&run}, Questions: taken}
+	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{&run}, Questions: taken, Do: t.consenting(ctx, VerbResume)}
 	if b.Again, err = t.again(v, cfg.again); err != nil {
 		return nil, err
 	}
@@ -276,7 +276,7 @@ func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcom
 		}
 		cps = []*core.Checkpoint{branch}
 	}
-	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{&aside, &run}, Withdraw: len(v.Open) > 0}
+	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{&aside, &run}, Withdraw: len(v.Open) > 0, Do: t.consenting(ctx, VerbRetry)}
 	if run.Mode == Sync || run.Kind != core.RunInput {
 		b.Checkpoints = cps
 	}
@@ -341,7 +341,9 @@ func (t *Thread) cancelStanding(ctx context.Context, v *view, reason string) err
 		topology = &core.Topology{Graph: v.Info.Graph}
 	}
 	home := local.NewHome(t.eng.store, v.Seen, t.eng.tenant, t.id, topology, 0)
-	return home.Claim(ctx, v.Seen, v.Run, local.Batch{Stop: &core.Stop{Status: Cancelled, Error: reason}})
+	return home.Claim(ctx, v.Seen, v.Run, local.Batch{
+		Stop: &core.Stop{Status: Cancelled, Error: reason}, Do: t.consenting(ctx, VerbCancel),
+	})
 }
 
 // cancelRunning asks the owner to stop: directly when it is this process, by a row when it is another.
@@ -384,7 +386,7 @@ func (t *Thread) Delete(ctx context.Context) error {
 			return nil, err
 		}
 		home := local.NewHome(t.eng.store, seen, t.eng.tenant, t.id, &core.Topology{Graph: seen.Info.Graph}, 0)
-		return nil, home.Forget(ctx, seen)
+		return nil, home.Forget(ctx, seen, t.consenting(ctx, VerbDelete))
 	})
 	return err
 }

@@ -33,6 +33,8 @@ type TaskOutput struct {
 type Interrupt interface {
 	// Refuse says why an answer to a stored question is not acceptable, or nil: shape first, then the declared rule.
 	Refuse(question, answer []byte) error
+	// Readable says why a stored question cannot be read by its rules, or nil.
+	Readable(question []byte) error
 	// Default is the answer that stands in once the question expired; false: the node gets ErrExpired.
 	Default(question []byte) ([]byte, bool, error)
 	// Schema is the JSON Schema of the answer.

@@ -120,6 +120,7 @@ const (
 // Question is one asking: an address at a revision, bound to the digest of what was asked.
 type Question struct {
 	ID         string // hash(address, revision)
+	Kind       string `json:",omitempty"` // empty: a declared question; else a wait that is decided elsewhere
 	Address    string
 	Revision   int
 	Tenant     string

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/core"
@@ -19,10 +20,17 @@ type Batch struct {
 	Again       []*core.Ended    // ended tasks whose rows go, so that they run again
 	Withdraw    bool             // every open question of the thread is withdrawn
 	Stop        *core.Stop
+	Do          func(ctx context.Context, tx storage.Tx) error // what others write with it, before the stop
 }
 
+// doError is an error of Do: what it wrote is undone, and nothing is wrong with the home.
+type doError struct{ err error }
+
+func (e *doError) Error() string { return e.err.Error() }
+func (e *doError) Unwrap() error { return e.err }
+
 func (b *Batch) empty() bool {
-	return b.Graph == nil && b.Stop == nil && !b.Withdraw &&
+	return b.Graph == nil && b.Stop == nil && !b.Withdraw && b.Do == nil &&
 		len(b.Runs)+len(b.Checkpoints)+len(b.Ended)+len(b.Steps)+len(b.Questions)+len(b.Again) == 0
 }
 

@@ -23,7 +23,7 @@ func (h *Home) Claim(ctx context.Context, seen *Seen, run *core.Run, b Batch) er
 		return err
 	}
 	var first, number, epoch int64
-	err = h.store.Update(ctx, func(tx storage.Tx) error {
+	err = h.store.UpdateIn(ctx, func(ctx context.Context, tx storage.Tx) error {
 		h.number, h.epoch = 0, 0
 		if err := h.take(tx, seen); err != nil {
 			return err
@@ -40,7 +40,7 @@ func (h *Home) Claim(ctx context.Context, seen *Seen, run *core.Run, b Batch) er
 				return err
 			}
 		}
-		if err := h.besides(tx, &b); err != nil {
+		if err := h.besides(ctx, tx, &b); err != nil {
 			return err
 		}
 		first, number, epoch = at, h.number, h.epoch
@@ -56,6 +56,9 @@ func (h *Home) Claim(ctx context.Context, seen *Seen, run *core.Run, b Batch) er
 		h.mu.Lock()
 		h.broken = err // it holds nothing: whatever is tried on it fails the same way
 		h.mu.Unlock()
+		if own := (*doError)(nil); errors.As(err, &own) {
+			return own.err
+		}
 		if errors.Is(err, ErrMoved) {
 			return err
 		}
@@ -105,11 +108,16 @@ func (h *Home) take(tx storage.Tx, seen *Seen) error {
 	return nil
 }
 
-// Forget deletes everything of a thread that nobody runs, if it still is as it was seen.
-func (h *Home) Forget(ctx context.Context, seen *Seen) error {
-	return h.store.Update(ctx, func(tx storage.Tx) error {
+// Forget deletes everything of a thread that nobody runs, if it still is as it was seen and do, asked first, agrees.
+func (h *Home) Forget(ctx context.Context, seen *Seen, do func(ctx context.Context, tx storage.Tx) error) error {
+	return h.store.UpdateIn(ctx, func(ctx context.Context, tx storage.Tx) error {
 		if err := h.take(tx, seen); err != nil {
 			return err
+		}
+		if do != nil {
+			if err := do(ctx, tx); err != nil {
+				return err
+			}
 		}
 		rows, err := tx.List(records.Question, storage.Query{
 			Index: "by_thread", Range: storage.Range{Prefix: []any{h.number}}, NoBody: true,

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/storage"
 )
 
-// flush writes the queue and then b, in one Update. ErrMoved, a condition of b that did not hold, leaves the queue to
-// be written next time; any other failure breaks the home.
+// flush writes the queue and then b, in one Update. ErrMoved, a condition of b that did not hold, and an error of b.Do
+// leave the queue to be written next time; any other failure breaks the home.
 func (h *Home) flush(ctx context.Context, b Batch) error {
 	h.turn <- struct{}{}
 	defer func() { <-h.turn }()
@@ -34,8 +34,9 @@ func (h *Home) flush(ctx context.Context, b Batch) error {
 	err := h.write(ctx, &b)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	own := (*doError)(nil)
 	switch {
-	case errors.Is(err, ErrMoved):
+	case errors.Is(err, ErrMoved), errors.As(err, &own):
 		queued.Checkpoints = append(queued.Checkpoints, h.queue.Checkpoints...)
 		queued.Ended = append(queued.Ended, h.queue.Ended...)
 		if h.queue = queued; !since.IsZero() {
@@ -62,7 +63,7 @@ func (h *Home) write(ctx context.Context, b *Batch) error {
 		return err
 	}
 	var first int64
-	err = h.store.Update(ctx, func(tx storage.Tx) error {
+	err = h.store.UpdateIn(ctx, func(ctx context.Context, tx storage.Tx) error {
 		at, held, err := put(tx, facts, h.number, h.epoch)
 		if err != nil {
 			return err
@@ -70,7 +71,7 @@ func (h *Home) write(ctx context.Context, b *Batch) error {
 		if !held {
 			return ErrMoved
 		}
-		if err := h.besides(tx, b); err != nil {
+		if err := h.besides(ctx, tx, b); err != nil {
 			return err
 		}
 		first = at
@@ -95,7 +96,7 @@ func unnumber(values []*core.Value) {
 }
 
 // besides writes what is no row of its own.
-func (h *Home) besides(tx storage.Tx, b *Batch) error {
+func (h *Home) besides(ctx context.Context, tx storage.Tx, b *Batch) error {
 	for _, e := range b.Again {
 		key := []any{h.number, e.Checkpoint, e.Result.Task.ID}
 		if _, err := tx.Delete(records.Ended, storage.Range{Prefix: key}); err != nil {
@@ -105,6 +106,11 @@ func (h *Home) besides(tx storage.Tx, b *Batch) error {
 	if b.Withdraw {
 		if err := h.withdrawAll(tx); err != nil {
 			return err
+		}
+	}
+	if b.Do != nil {
+		if err := b.Do(ctx, tx); err != nil {
+			return &doError{err}
 		}
 	}
 	if b.Stop == nil {

@@ -268,6 +268,25 @@ func (h *Home) reload(ctx context.Context, q *core.Question) error {
 	})
 }
 
+// Whose says which thread the home keeps.
+func (h *Home) Whose() (tenant, lineage, thread string) { return h.Tenant, h.Lineage, h.Thread }
+
+// With runs do in one Update behind what is queued, under the thread's epoch. An error of do undoes it and leaves the
+// home as it was.
+func (h *Home) With(ctx context.Context, do func(ctx context.Context, tx storage.Tx) error) error {
+	err := h.flush(ctx, Batch{Do: do})
+	if own := (*doError)(nil); errors.As(err, &own) {
+		return own.err
+	}
+	return err
+}
+
+// NewQuestion is the row of a question of this thread, for an Update of With.
+func (h *Home) NewQuestion(q *core.Question) (storage.Row, error) {
+	q.Tenant, q.Thread, q.Graph, q.Run, q.ThreadN = h.Tenant, h.Thread, h.Graph, h.run.ID, h.number
+	return h.store.Box.QuestionRow(q)
+}
+
 // Settle moves a question on, or brings q up to date and says false when somebody else did.
 func (h *Home) Settle(ctx context.Context, q *core.Question, to core.QuestionState) (bool, error) {
 	next := *q

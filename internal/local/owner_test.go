@@ -134,7 +134,7 @@ func TestAThreadThatIsNotAsItWasSeen(t *testing.T) {
 			if err := h.Claim(ctx, seen, r, Batch{Graph: graph(), Runs: []*core.Run{r}}); !errors.Is(err, ErrMoved) {
 				t.Fatalf("the claim gives %v; want ErrMoved", err)
 			}
-			if err := h.Forget(ctx, seen); !errors.Is(err, ErrMoved) && seen.Info != nil {
+			if err := h.Forget(ctx, seen, nil); !errors.Is(err, ErrMoved) && seen.Info != nil {
 				t.Fatalf("the deletion gives %v; want ErrMoved", err)
 			}
 			if after := text(contents(t, db)); after != before {
@@ -148,7 +148,7 @@ func forget(t *testing.T, db storage.DB) {
 	t.Helper()
 	h, seen, _, err := start(t, db, fault.Plan{}).open(core.Sync)
 	if err == nil {
-		err = h.Forget(context.Background(), seen)
+		err = h.Forget(context.Background(), seen, nil)
 	}
 	if err != nil {
 		t.Fatal(err)

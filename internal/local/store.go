@@ -79,10 +79,15 @@ func (s *Stats) Read() Figures {
 	return f
 }
 
-// Update is DB.Update, measured.
+// Update is DB.Update, measured, for functions that call nobody.
 func (s *Store) Update(ctx context.Context, fn func(tx storage.Tx) error) error {
+	return s.UpdateIn(ctx, func(_ context.Context, tx storage.Tx) error { return fn(tx) })
+}
+
+// UpdateIn is DB.Update, measured.
+func (s *Store) UpdateIn(ctx context.Context, fn func(ctx context.Context, tx storage.Tx) error) error {
 	begin := time.Now()
-	err := s.DB.Update(ctx, func(_ context.Context, tx storage.Tx) error { return fn(tx) })
+	err := s.DB.Update(ctx, fn)
 	if err == nil {
 		s.Stats.took(time.Since(begin))
 	}

@@ -1,0 +1,327 @@
+package pawl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/records"
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// Part joins a thread's life from another package: effects, approvals, redaction. Options.Parts lists them in the order
+// in which they are called. What a part does beyond its name is found by its methods: TaskPart, VerbPart, StorePart.
+type Part interface {
+	Name() string
+	Digest() string // of its policy, for records
+}
+
+// TaskPart is asked at each entry of a node: it may put something into the node's context, and is told how the entry
+// ended.
+type TaskPart interface {
+	Task(ctx context.Context, info TaskInfo) (context.Context, func(error))
+}
+
+// VerbPart is asked in the Update of every verb: it refuses with an error, and then nothing was changed, or notes what
+// the verb means for it. A preview asks too, in a View.
+type VerbPart interface {
+	Verb(ctx context.Context, tx storage.Tx, v VerbInfo) ([]Note, error)
+}
+
+// StorePart says what of a question may be stored and shown.
+type StorePart interface {
+	Store(kind string, doc []byte) ([]byte, error)
+}
+
+// Note is what a part has to say of a verb.
+type Note struct {
+	Part string `json:"part"`
+	Text string `json:"text"`
+}
+
+// TaskInfo says which task runs, and where.
+type TaskInfo struct {
+	Tenant, Lineage, Thread, Graph, Run, Attempt, Checkpoint string
+	Path, Node, Task                                         string
+	Try                                                      int
+}
+
+// Info says which task this is.
+func (t *Task) Info() TaskInfo {
+	i := TaskInfo{Graph: t.loop.topology.Graph, Path: t.spec.Path(), Node: t.spec.Node, Task: t.spec.ID}
+	if p := t.loop.pos; p != nil && p.Head != nil && p.Run != nil {
+		i.Run, i.Attempt, i.Checkpoint = p.Run.ID, p.Run.Attempt, p.Head.ID
+	}
+	if h, ok := t.loop.host.(homed); ok {
+		i.Tenant, i.Lineage, i.Thread = h.Whose()
+	}
+	return i
+}
+
+// homed is a host that keeps threads in a database.
+type homed interface {
+	Whose() (tenant, lineage, thread string)
+	With(ctx context.Context, do func(ctx context.Context, tx storage.Tx) error) error
+	NewQuestion(q *core.Question) (storage.Row, error)
+}
+
+// Uses says whether the task's node declared the name; a part refuses what it did not.
+func (t *Task) Uses(name string) bool { return t.policy.Uses[name] }
+
+// Address books a name of a kind for this entry of the node, under the steps around ctx. ErrNameReused when it is taken.
+func (t *Task) Address(ctx context.Context, kind, name string, options ...Opt) (string, error) {
+	return t.book(t.address(ctx, kind, name, options))
+}
+
+func (t *Task) address(ctx context.Context, kind, name string, options []Opt) core.Address {
+	path := ""
+	if s := scopeFrom(ctx); s != nil {
+		path = s.path
+	}
+	return core.Address{Task: t.spec.ID, Path: path, Kind: kind, Name: name, Key: collect(options).key}
+}
+
+// Update runs fn in one Update with what the thread has queued, which is written first. The Update is refused when the
+// thread has another owner. An error of fn undoes it all and leaves the task as it was. The rules of storage.DB.Update
+// hold for fn.
+func (t *Task) Update(ctx context.Context, fn func(ctx context.Context, tx storage.Tx) error) error {
+	h, ok := t.loop.host.(homed)
+	if !ok {
+		return t.fail(&NoStorageError{Graph: t.loop.topology.Graph, Node: t.spec.Node, Question: "an outside action"})
+	}
+	t.mu.Lock()
+	t.opening = nil
+	t.mu.Unlock()
+	err := h.With(context.WithoutCancel(ctx), func(ctx context.Context, tx storage.Tx) error {
+		t.mu.Lock()
+		t.opening = nil
+		t.mu.Unlock()
+		return fn(ctx, tx)
+	})
+	t.mu.Lock()
+	opening := t.opening
+	t.opening = nil
+	if err == nil {
+		for _, q := range opening {
+			if t.asked == nil {
+				t.asked = map[string]*core.Question{}
+			}
+			q.Rev = 1
+			t.asked[q.Address] = q
+		}
+	}
+	t.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for _, q := range opening {
+		scopeOr(ctx, t).wait(q)
+		t.loop.emit(Event{Kind: EventQuestion, Node: q.Node, Task: q.Task, Name: q.Name, Key: q.Key, Question: q.ID, Seq: q.Seq})
+	}
+	return nil
+}
+
+func scopeOr(ctx context.Context, t *Task) *scope {
+	if s := scopeFrom(ctx); s != nil {
+		return s
+	}
+	return &scope{task: t, branch: &t.root}
+}
+
+// Wait is anything that a task waits for and that is decided elsewhere.
+type Wait struct {
+	Kind   string          // "approval", "doubt"; never empty
+	Name   string          // of the effect
+	Key    string          // its reference
+	Body   json.RawMessage // as shown to people: redacted already
+	Digest string          // of what was asked
+	Schema json.RawMessage // of the answer
+	Due    time.Time       // zero: never
+}
+
+// Wait opens a wait inside an Update of this task: it is listed in Outcome.Waiting and closes the branch once the Update
+// is durable. It returns the wait's id. An open wait of the same address and digest is not opened again.
+func (t *Task) Wait(ctx context.Context, tx storage.Tx, w Wait) (string, error) {
+	h, ok := t.loop.host.(homed)
+	if !ok || w.Kind == "" {
+		return "", errors.New("pawl: a wait needs a kind and a thread in storage; nothing was opened")
+	}
+	address := t.address(ctx, w.Kind, w.Name, []Opt{Key(w.Key)}).ID()
+	q := &core.Question{
+		Kind: w.Kind, Address: address, Revision: 1, Checkpoint: t.place(), Task: t.spec.ID, Path: t.spec.Path(), Node: t.spec.Node,
+		Name: w.Name, Key: w.Key, Body: w.Body, Digest: w.Digest, Schema: w.Schema, State: core.QuestionOpen, Asked: tx.Now(), Due: w.Due,
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if old := t.asked[address]; old != nil {
+		if old.State == core.QuestionOpen && old.Digest == w.Digest {
+			return old.ID, nil
+		}
+		q.Revision = old.Revision + 1
+	}
+	q.ID = core.ID("question", address, fmt.Sprint(q.Revision))
+	row, err := h.NewQuestion(q)
+	if err != nil {
+		return "", err
+	}
+	seq, _, err := tx.Seq(row.Fields[1].(int64), storage.AnyEpoch, 1)
+	if err != nil {
+		return "", err
+	}
+	row.Fields[5], q.Seq, q.AskedSeq = seq, seq, seq
+	held, err := tx.Put(records.Question, row, storage.Absent())
+	if err == nil && !held {
+		err = fmt.Errorf("pawl: wait %s is there already; nothing was opened", q.ID)
+	}
+	t.opening = append(t.opening, q)
+	return q.ID, err
+}
+
+// Awaits returns the newest wait of this address that the task knows. While it is open the branch of ctx waits.
+func (t *Task) Awaits(ctx context.Context, kind, name string, options ...Opt) (Question, bool) {
+	id := t.address(ctx, kind, name, options).ID()
+	t.mu.Lock()
+	q := t.asked[id]
+	t.mu.Unlock()
+	if q == nil {
+		return Question{}, false
+	}
+	if q.State == core.QuestionOpen && !expired(q, time.Now()) {
+		scopeOr(ctx, t).wait(q)
+	}
+	return questionOf(q), true
+}
+
+// Closed is ErrWaiting while a wait of ctx's branch is open: nothing new may be dispatched below it.
+func (t *Task) Closed(ctx context.Context) error {
+	if scopeOr(ctx, t).branch.isWaiting() {
+		return ErrWaiting
+	}
+	return nil
+}
+
+// Fail makes the task fail whatever the node returns, and returns the error.
+func (t *Task) Fail(err error) error { return t.fail(err) }
+
+// Answer is a decision on a wait.
+type Answer struct {
+	Value  json.RawMessage
+	By     string
+	Reason string
+}
+
+// AnswerTx answers a wait in the caller's Update: for deciders, who change their own records with it. A wait that is not
+// open, or is due, is an *AnswerError, and the caller's Update is to be given up with it.
+func (e *Engine) AnswerTx(tx storage.Tx, id string, a Answer) (*Question, error) {
+	q, err := e.question(tx, id, "")
+	if err != nil {
+		return nil, err
+	}
+	refuse := &AnswerError{Question: q.ID, Name: q.Name, Thread: q.Thread, By: q.AnsweredBy, At: q.AnsweredAt, Reason: ReasonAnswered}
+	switch {
+	case q.State == core.QuestionWithdrawn:
+		refuse.Reason = ReasonWithdrawn
+		return nil, refuse
+	case q.State == core.QuestionSuperseded:
+		refuse.Reason = ReasonSuperseded
+		return nil, refuse
+	case q.State == core.QuestionExpired, expired(q, tx.Now()):
+		refuse.Reason, refuse.At = ReasonExpired, q.Due
+		return nil, refuse
+	case q.State != core.QuestionOpen:
+		return nil, refuse
+	}
+	q.State, q.Answer, q.AnsweredBy, q.Reason, q.AnsweredAt = core.QuestionAnswered, a.Value, a.By, a.Reason, tx.Now()
+	row, err := e.store.Box.QuestionRow(q)
+	if err != nil {
+		return nil, err
+	}
+	seq, _, err := tx.Seq(q.ThreadN, storage.AnyEpoch, 1)
+	if err != nil {
+		return nil, err
+	}
+	row.Fields[5] = seq
+	if held, err := tx.Put(records.Question, row, storage.AtRev(q.Rev)); err != nil || !held {
+		return nil, errors.Join(err, refuse)
+	}
+	out := questionOf(q)
+	return &out, nil
+}
+
+// entered lets the parts join an entry of a node.
+func (t *Task) entered(ctx context.Context, try int) (context.Context, func(error)) {
+	if len(t.loop.parts) == 0 {
+		return ctx, func(error) {}
+	}
+	info := t.Info()
+	info.Try = try
+	var ends []func(error)
+	for _, p := range t.loop.parts {
+		if tp, ok := p.(TaskPart); ok {
+			var end func(error)
+			if ctx, end = tp.Task(ctx, info); end != nil {
+				ends = append(ends, end)
+			}
+		}
+	}
+	return ctx, func(err error) {
+		for _, end := range ends {
+			end(err)
+		}
+	}
+}
+
+// stored is what of a question may be stored.
+func (l *loop) stored(kind string, doc []byte) (_ []byte, err error) {
+	for _, p := range l.parts {
+		if sp, ok := p.(StorePart); ok {
+			if doc, err = sp.Store(kind, doc); err != nil {
+				return nil, fmt.Errorf("part %q: %w", p.Name(), err)
+			}
+		}
+	}
+	return doc, nil
+}
+
+// storable is what of a question is stored, which must still be enough for the question's own rule.
+func (l *loop) storable(in asking, body []byte) ([]byte, error) {
+	shown, err := l.stored("question", body)
+	if err != nil || bytes.Equal(shown, body) || !in.rule {
+		return shown, err
+	}
+	if err := in.rules.Readable(shown); err != nil {
+		return nil, fmt.Errorf("what may be shown of it is not enough for its own rule: %w; leave out what must stay hidden", err)
+	}
+	return shown, nil
+}
+
+// consenting is consent for the Update of a verb; nil when no part cares.
+func (t *Thread) consenting(ctx context.Context, verb Verb) func(context.Context, storage.Tx) error {
+	if len(t.eng.opts.Parts) == 0 {
+		return nil
+	}
+	v := VerbInfo{Verb: verb, Actor: ActorFrom(ctx), Tenant: t.eng.tenant, Graph: t.graph, Thread: t.id}
+	return func(ctx context.Context, tx storage.Tx) error {
+		_, err := t.eng.consent(ctx, tx, v)
+		return err
+	}
+}
+
+// consent asks the parts, inside a Tx, whether a verb may be done and what it means.
+func (e *Engine) consent(ctx context.Context, tx storage.Tx, v VerbInfo) ([]Note, error) {
+	var notes []Note
+	for _, p := range e.opts.Parts {
+		if vp, ok := p.(VerbPart); ok {
+			n, err := vp.Verb(ctx, tx, v)
+			if err != nil {
+				return nil, err
+			}
+			notes = append(notes, n...)
+		}
+	}
+	return notes, nil
+}
