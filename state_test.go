@@ -161,7 +161,7 @@ func TestDecodeRefusesByName(t *testing.T) {
 		"null":                {`null`, []string{"the state is null, want an object"}},
 		"trailing data":       {`{"name":"a"} {}`, []string{"not JSON"}},
 		"a key twice":         {`{"name":"a","name":"b"}`, []string{`"name" stands twice`}},
-		"unknown keys":        {`{"nmae":"a","Name":"b","name":"c"}`, []string{`no channel "nmae"`, `no channel "Name"`, `"order" "name" "boss"`}},
+		"unknown keys":        {`{"nmae":"a","Name":"b","name":"c"}`, []string{`channel "nmae" not found`, `channel "Name" not found`, `"order" "name" "boss"`}},
 		"a wrong type":        {`{"name":5}`, []string{`channel "name": is an integer, want a string`}},
 		"wrong types":         {`{"name":5,"spent":"x","notes":"y"}`, []string{`channel "name"`, `channel "spent": "x" is not a number that int64 holds`, `channel "notes": is a string, want an array`}},
 		"a wrong field":       {`{"order":{"id":"1","cents":"2"}}`, []string{`channel "order": cents: is a string, want an integer`}},
