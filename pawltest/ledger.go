@@ -146,7 +146,8 @@ func (t tally) against(want tally) []string {
 			faults = append(faults, fmt.Sprintf("step %q was recorded %d times, want %d", label, t.records[label], n))
 		}
 		if most := want.calls[label] + t.lost[label]; t.calls[label] > most {
-			faults = append(faults, fmt.Sprintf("step %q was called %d times, want at most %d: a finished step was called again", label, t.calls[label], most))
+			faults = append(faults, fmt.Sprintf("step %q was called %d times, want at most %d: a finished step was called again",
+				label, t.calls[label], most))
 		}
 	}
 	for label := range t.records {

@@ -183,7 +183,8 @@ func (p *picture) thread(ctx context.Context, th *pawl.Thread, questions []*core
 	p.pending(state, questions)
 	var asked []string
 	for _, q := range questions {
-		asked = append(asked, fmt.Sprintf("question %s %s/%s revision %d %s: %s -> %s", q.Node, q.Name, q.Key, q.Revision, q.State, q.Body, q.Answer))
+		asked = append(asked, fmt.Sprintf("question %s %s/%s revision %d %s: %s -> %s",
+			q.Node, q.Name, q.Key, q.Revision, q.State, q.Body, q.Answer))
 	}
 	slices.Sort(asked)
 	b.WriteString("\n" + strings.Join(asked, "\n"))

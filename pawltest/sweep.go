@@ -49,7 +49,8 @@ type Report struct {
 }
 
 func (r Report) String() string {
-	return fmt.Sprintf("%d stop points, %d failures (%d with a second stop, %d by SIGKILL)", r.Points, r.Failures, r.Doubles, r.Killed)
+	return fmt.Sprintf("%d stop points, %d failures (%d with a second stop, %d by SIGKILL)",
+		r.Points, r.Failures, r.Doubles, r.Killed)
 }
 
 // Sweep runs a scenario without a stop, and then once for every point where a process can die, before and after each
@@ -65,7 +66,7 @@ func Sweep(t testing.TB, scenario Scenario) Report {
 	t.Helper()
 	s := &sweep{t: t, Scenario: scenario, share: 0.1, pairs: 1}
 	if os.Getenv("PAWL_SWEEP") == "full" {
-		s.share, s.pairs, s.Reads = 0.5, 5, true
+		s.share, s.pairs, s.Reads = 0.5, 11, true
 	}
 	if s.child() {
 		return Report{}
@@ -107,8 +108,9 @@ type trial struct {
 // life runs the scenario on a home until it ends, or until the action at point n ends it.
 func (s *sweep) life(tr *trial, n int, action fault.Action) (db *fault.DB, err error) {
 	tr.ledger.add(begins, "")
-	db = fault.Wrap(&observed{tr.home, tr.ledger, records.Box{Codec: s.Options.Codec}}, fault.Plan{At: fault.At(n, action), Views: s.Reads})
 	options := s.Options
+	home := &observed{tr.home, tr.ledger, records.Box{Codec: options.Codec}}
+	db = fault.Wrap(home, fault.Plan{At: fault.At(n, action), Views: s.Reads})
 	eng, err := pawl.NewEngine(db, &options)
 	if err != nil {
 		return db, err

@@ -94,7 +94,9 @@ func TestSweepFinds(t *testing.T) {
 		return err
 	}
 	charge := func(ctx context.Context) error {
-		_, err := pawl.Step(ctx, "charge", func(ctx context.Context) (int, error) { return pawltest.Called(ctx, "charge"), nil })
+		_, err := pawl.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+			return pawltest.Called(ctx, "charge"), nil
+		})
 		return err
 	}
 	for _, c := range []struct {
@@ -118,7 +120,8 @@ func TestSweepFinds(t *testing.T) {
 		}},
 		{"a step under a name of the moment", "without a stop it never is", func(ctx context.Context, eng *pawl.Engine) error {
 			return run(ctx, eng, func(ctx context.Context, _ *order) error {
-				_, err := pawl.Step(ctx, fmt.Sprint("entry-", pawltest.Called(ctx, "entry")), func(context.Context) (int, error) { return 0, nil })
+				name := fmt.Sprint("entry-", pawltest.Called(ctx, "entry"))
+				_, err := pawl.Step(ctx, name, func(context.Context) (int, error) { return 0, nil })
 				return err
 			})
 		}},
