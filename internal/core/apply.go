@@ -72,7 +72,11 @@ func Adopt(cp *Checkpoint, t *Topology, r *Result) error {
 		case w.Op == OpSet:
 			w.Value = NewSet(w.Data)
 		default:
-			w.Value = &Value{Base: base(cp.Values[c]), Op: w.Op, Data: w.Data}
+			v := &Value{Base: base(cp.Values[c]), Op: w.Op, Data: w.Data}
+			if err := v.measure(); err != nil {
+				return fmt.Errorf("what node %q wrote to channel %q: %w; nothing was merged", r.Task.Node, w.Channel, err)
+			}
+			w.Value = v
 		}
 	}
 	return nil

@@ -14,10 +14,34 @@ func version(old *Value, ws []write) *Value {
 		return ws[0].w.Value
 	}
 	v := &Value{Base: base(old), Op: OpList, Parts: make([]*Value, len(ws))}
+	v.Size, v.Cost = oldCost(old)
 	for i, w := range ws {
 		v.Parts[i] = w.w.Value
+		v.Size += len(w.w.Data) - 1
+		v.Cost += len(w.w.Data) + rowCost
 	}
+	v.Cost += rowCost
 	return v
+}
+
+// measure finds out how large the whole value is with the delta v on its base, and what rebuilding it costs. It is
+// done when the delta is made: a host may be storing it while its super-step is merged.
+func (v *Value) measure() error {
+	v.Size, v.Cost = oldCost(v.Base)
+	v.Size += len(v.Data) - 1
+	v.Cost += len(v.Data) + rowCost
+	if v.Op != OpMerge {
+		return nil
+	}
+	sizes, err := sizesOf(v.Base)
+	if err != nil {
+		return err
+	}
+	if v.Base != nil {
+		v.Base.sizes = sizes
+	}
+	v.Size, err = sizes.with(v.Data)
+	return err
 }
 
 func oldCost(old *Value) (size, cost int) {
@@ -27,18 +51,8 @@ func oldCost(old *Value) (size, cost int) {
 	return 2, 0
 }
 
-func mergeAppend(old *Value, ws []write) (*Value, error) {
-	v := version(old, ws)
-	v.Size, v.Cost = oldCost(old)
-	for _, w := range ws {
-		v.Size += len(w.w.Data) - 1
-		v.Cost += len(w.w.Data) + rowCost
-	}
-	if len(ws) > 1 {
-		v.Cost += rowCost
-	}
-	return bounded(v)
-}
+// mergeAppend joins additions in the order of the tasks.
+func mergeAppend(old *Value, ws []write) (*Value, error) { return bounded(version(old, ws)) }
 
 func mergeMap(ch *Channel, old *Value, ws []write) (*Value, error) {
 	if len(ws) > 1 {
@@ -51,14 +65,14 @@ func mergeMap(ch *Channel, old *Value, ws []write) (*Value, error) {
 		return nil, fmt.Errorf("channel %q: %w", ch.Name, err)
 	}
 	v := version(old, ws)
-	_, v.Cost = oldCost(old)
 	for _, w := range ws {
 		if err := sizes.apply(w.w.Data); err != nil {
 			return nil, fmt.Errorf("channel %q: %w", ch.Name, err)
 		}
-		v.Cost += len(w.w.Data) + rowCost
 	}
-	v.Size = sizes.total
+	if len(ws) > 1 {
+		v.Size = sizes.total
+	}
 	if v, err = bounded(v); err == nil {
 		v.sizes = sizes
 	}

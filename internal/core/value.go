@@ -286,6 +286,24 @@ func (m *mapSizes) apply(data []byte) error {
 	return nil
 }
 
+// with is what the total would be after a patch.
+func (m *mapSizes) with(data []byte) (int, error) {
+	var p Patch
+	if err := json.Unmarshal(data, &p); err != nil {
+		return 0, err
+	}
+	total := m.total
+	for _, k := range p.Delete {
+		if _, set := p.Set[k]; !set {
+			total -= m.of[k]
+		}
+	}
+	for k, raw := range p.Set {
+		total += len(raw) + len(k) + 4 - m.of[k]
+	}
+	return total, nil
+}
+
 // Keys returns what a patch touches, sorted.
 func (p *Patch) Keys() []string {
 	out := append([]string{}, p.Delete...)

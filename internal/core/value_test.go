@@ -300,6 +300,38 @@ func TestAdoptIsDoneOnce(t *testing.T) {
 	}
 }
 
+// A host may be storing a delta while its super-step is merged, so the merge finds it measured and leaves it alone.
+func TestDeltasAreMeasuredWhenTheyAreMade(t *testing.T) {
+	t.Parallel()
+	top := board()
+	list, table := top.Channel("list"), top.Channel("map")
+	for name, before := range map[string]*Checkpoint{
+		"on nothing": first(top, nil),
+		"on values":  first(top, map[string]string{"list": `["x","y"]`, "map": `{"x":1,"y":2}`}),
+		"on deltas":  mustApply(t, first(top, nil), top, wrote("a", add("list", `["x"]`), merged("map", `{"s":{"x":1,"z":3}}`))),
+	} {
+		r := wrote("a", add("list", `["a","b"]`), merged("map", `{"s":{"a":1,"y":22},"d":["x"]}`))
+		if err := Adopt(before, top, &r); err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range []int{list, table} {
+			v := r.Writes[i].Value
+			size, cost := v.Size, v.Cost
+			next := mustApply(t, before, top, r)
+			if next.Values[c] != v || v.Size != size || v.Cost != cost {
+				t.Errorf("%s, channel %q: the merge changed size %d and cost %d to %d and %d", name, top.Channels[c].Name, size, cost, v.Size, v.Cost)
+			}
+			doc, err := v.Bytes()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if size < len(doc) || size > len(doc)+len(doc)/2+4 || cost < len(v.Data)+rowCost {
+				t.Errorf("%s, channel %q: %d bytes have the size %d and the cost %d", name, top.Channels[c].Name, len(doc), size, cost)
+			}
+		}
+	}
+}
+
 func TestPatchKeys(t *testing.T) {
 	t.Parallel()
 	p := Patch{Set: map[string]json.RawMessage{"b": nil, "a": nil}, Delete: []string{"c", "aa"}}

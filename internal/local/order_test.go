@@ -281,6 +281,20 @@ func TestWritesAreStoredOnce(t *testing.T) {
 				t.Errorf("two writes made %d rows", n)
 			}
 			sound(t, db, "after the merge")
+			r.head = cp
+			one := r.result("ping")
+			if err := r.ended(one); err != nil {
+				t.Fatal(err)
+			}
+			cp = r.next(one)
+			if err := r.Commit(context.Background(), core.Commit{Checkpoint: r.head, Next: cp, Durable: true}); err != nil {
+				t.Fatal(err)
+			}
+			rows := contents(t, db)[records.Value]
+			last := rows[len(rows)-1]
+			if v := cp.Values[0]; len(rows) != 4 || last.Fields[1] != int64(v.Size) || last.Fields[2] != int64(v.Cost) || v.Size == 0 {
+				t.Errorf("a write alone made the row %v of %d; its version has size %d and cost %d", last.Fields, len(rows), v.Size, v.Cost)
+			}
 		})
 	}
 }
