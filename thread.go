@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl/internal/core"
 	"github.com/pawl-dev/pawl/internal/local"
@@ -147,6 +148,9 @@ type jsonDef interface {
 }
 
 func (d *def[S]) decode(doc []byte) ([]core.Write, error) {
+	if !utf8.Valid(doc) { // encoding/json would put other letters in its place
+		return nil, &InputError{errors.New("it is not valid UTF-8")}
+	}
 	writes, err := d.layout.decode(doc)
 	if err != nil {
 		return nil, &InputError{err}
