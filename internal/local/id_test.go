@@ -33,7 +33,8 @@ func TestCheckpointIDs(t *testing.T) {
 			t.Fatalf("the time of %s, put into an id again, became %v; want %v", id, again, back)
 		}
 	}
-	if checkpointID(year(2026), 1) == checkpointID(year(2026), 1) {
+	first, second := checkpointID(year(2026), 1), checkpointID(year(2026), 1)
+	if first == second {
 		t.Error("two checkpoints of one number and time have one id")
 	}
 }

@@ -329,7 +329,7 @@ func operation(rng *rand.Rand, tx storage.Tx, m *model, all []storage.Kind, ids 
 		want, there := tab.rows[tab.id(key)]
 		if got && there {
 			if d := diff(k, []storage.Row{row}, []storage.Row{want}, false); d != "" {
-				return fmt.Errorf("Get: %s", d)
+				return fmt.Errorf("reading one row: %s", d)
 			}
 		}
 		return same(err, fmt.Sprintf("Get %s %q", k.Name, key), got, there)

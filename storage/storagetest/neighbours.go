@@ -180,7 +180,7 @@ func seqOrder(t *testing.T, h home) {
 				n := 1 + (w+i)%3
 				first, ok, err := tx.Seq(thread, storage.AnyEpoch, n)
 				if err != nil || !ok {
-					return errors.Join(err, fmt.Errorf("Seq under AnyEpoch says %v", ok))
+					return errors.Join(err, fmt.Errorf("taking a number under AnyEpoch says %v", ok))
 				}
 				for k := range int64(n) {
 					if err := putAll(tx, "event", storage.Row{Key: []any{thread, first + k}, Fields: []any{int64(w)}}); err != nil {

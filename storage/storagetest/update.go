@@ -367,11 +367,11 @@ func now(t *testing.T, h home) {
 		a := tx.Now()
 		for range 1000 {
 			if b := tx.Now(); !b.Equal(a) {
-				return fmt.Errorf("Now is %v and then %v in one Tx", a, b)
+				return fmt.Errorf("the clock is %v and then %v in one Tx", a, b)
 			}
 		}
 		if a.IsZero() || a.Location().String() != "UTC" {
-			return fmt.Errorf("Now is %v, want a time in UTC", a)
+			return fmt.Errorf("the clock is %v, want a time in UTC", a)
 		}
 		return nil
 	}

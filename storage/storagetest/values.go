@@ -153,7 +153,7 @@ func tenants(t *testing.T, h home) {
 			}
 		}
 	}
-	if h.putIf(t, "doc", docRow("b", "same", 9, 0), storage.AtRev(1)) != true {
+	if !h.putIf(t, "doc", docRow("b", "same", 9, 0), storage.AtRev(1)) {
 		t.Error("AtRev refused the right revision")
 	}
 	if row, _ := h.get(t, "doc", "a", "same"); row.Rev != 1 {
