@@ -279,7 +279,7 @@ func threadZero(t *testing.T, h home) {
 		err := h.try(func(tx storage.Tx) error {
 			n, ok, err := tx.Seq(0, storage.AnyEpoch, 1)
 			if err == nil && !ok {
-				err = fmt.Errorf("taking a number of thread 0 says %v", false)
+				err = fmt.Errorf("taking a number of thread 0 says %v", ok)
 			}
 			got[i] = n
 			return err
