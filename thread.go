@@ -224,10 +224,11 @@ func (e *house) late(err error) {
 
 // execute runs a claimed thread until it stops.
 func (t *Thread) execute(ctx context.Context, l *loop, home *local.Home) (*Outcome, error) {
-	ctx, leave, err := t.eng.enter(ctx, t.id)
+	within, leave, err := t.eng.enter(ctx, t.id)
 	if err != nil {
 		return nil, errors.Join(err, home.Abandon(context.WithoutCancel(ctx)))
 	}
+	ctx = within
 	settled := false
 	defer func() {
 		if !settled { // a node ended this goroutine, or the engine failed: whoever comes next finds the thread crashed
