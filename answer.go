@@ -105,14 +105,18 @@ func (e *Engine) answer(ctx context.Context, g givenAnswer, thread string) (*Ver
 
 // question reads a question of this tenant.
 func (e *Engine) question(tx storage.Tx, id, thread string) (*core.Question, error) {
+	return readQuestion(tx, e.store.Box, e.tenant, id, thread)
+}
+
+func readQuestion(tx storage.Tx, box records.Box, tenant, id, thread string) (*core.Question, error) {
 	row, ok, err := tx.Get(records.Question, id)
 	if err != nil {
 		return nil, err
 	}
-	if !ok || row.Fields[0].(string) != e.tenant {
+	if !ok || row.Fields[0].(string) != tenant {
 		return nil, &NotFoundError{What: "question", ID: id, Thread: thread}
 	}
-	q, err := e.store.Box.ReadQuestion(row)
+	q, err := box.ReadQuestion(row)
 	if err != nil {
 		return nil, err
 	}

@@ -67,6 +67,7 @@ type homed interface {
 	Whose() (tenant, lineage, thread string)
 	With(ctx context.Context, do func(ctx context.Context, tx storage.Tx) error) error
 	NewQuestion(q *core.Question) (storage.Row, error)
+	Box() records.Box
 }
 
 // Uses says whether the task's node declared the name; a part refuses what it did not.
@@ -111,6 +112,9 @@ func (t *Task) Update(ctx context.Context, fn func(ctx context.Context, tx stora
 				t.asked = map[string]*core.Question{}
 			}
 			q.Rev = 1
+			if old := t.asked[q.Address]; old != nil {
+				delete(t.open, old.ID)
+			}
 			t.asked[q.Address] = q
 		}
 	}
@@ -144,7 +148,8 @@ type Wait struct {
 }
 
 // Wait opens a wait inside an Update of this task: it is listed in Outcome.Waiting and closes the branch once the Update
-// is durable. It returns the wait's id. An open wait of the same address and digest is not opened again.
+// is durable. It returns the wait's id. An open wait of the same address and digest is not opened again; one of another
+// digest is superseded, and one that is due has expired.
 func (t *Task) Wait(ctx context.Context, tx storage.Tx, w Wait) (string, error) {
 	h, ok := t.loop.host.(homed)
 	if !ok || w.Kind == "" {
@@ -158,10 +163,20 @@ func (t *Task) Wait(ctx context.Context, tx storage.Tx, w Wait) (string, error) 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if old := t.asked[address]; old != nil {
-		if old.State == core.QuestionOpen && old.Digest == w.Digest {
+		due := expired(old, tx.Now())
+		if old.State == core.QuestionOpen && old.Digest == w.Digest && !due {
 			return old.ID, nil
 		}
 		q.Revision = old.Revision + 1
+		if old.State == core.QuestionOpen {
+			gone := *old
+			if gone.State = core.QuestionSuperseded; due {
+				gone.State = core.QuestionExpired
+			}
+			if _, err := moveQuestion(tx, h.Box(), &gone); err != nil { // not as it was: decided meanwhile, and stays so
+				return "", err
+			}
+		}
 	}
 	q.ID = core.ID("question", address, fmt.Sprint(q.Revision))
 	row, err := h.NewQuestion(q)
@@ -217,7 +232,25 @@ type Answer struct {
 // AnswerTx answers a wait in the caller's Update: for deciders, who change their own records with it. A wait that is not
 // open, or is due, is an *AnswerError, and the caller's Update is to be given up with it.
 func (e *Engine) AnswerTx(tx storage.Tx, id string, a Answer) (*Question, error) {
-	q, err := e.question(tx, id, "")
+	if e.store == nil {
+		return nil, &NoStorageError{Question: id}
+	}
+	return answerTx(tx, e.store.Box, e.tenant, id, a)
+}
+
+// AnswerTx is [Engine.AnswerTx] from inside a task, for a wait that what the task did has settled, also one of another
+// thread of the tenant. Use it in an Update of the task.
+func (t *Task) AnswerTx(tx storage.Tx, id string, a Answer) (*Question, error) {
+	h, ok := t.loop.host.(homed)
+	if !ok {
+		return nil, &NoStorageError{Graph: t.loop.topology.Graph, Node: t.spec.Node, Question: id}
+	}
+	tenant, _, _ := h.Whose()
+	return answerTx(tx, h.Box(), tenant, id, a)
+}
+
+func answerTx(tx storage.Tx, box records.Box, tenant, id string, a Answer) (*Question, error) {
+	q, err := readQuestion(tx, box, tenant, id, "")
 	if err != nil {
 		return nil, err
 	}
@@ -236,21 +269,33 @@ func (e *Engine) AnswerTx(tx storage.Tx, id string, a Answer) (*Question, error)
 		return nil, refuse
 	}
 	q.State, q.Answer, q.AnsweredBy, q.Reason, q.AnsweredAt = core.QuestionAnswered, a.Value, a.By, a.Reason, tx.Now()
-	row, err := e.store.Box.QuestionRow(q)
-	if err != nil {
-		return nil, err
-	}
-	seq, _, err := tx.Seq(q.ThreadN, storage.AnyEpoch, 1)
-	if err != nil {
-		return nil, err
-	}
-	row.Fields[5] = seq
-	if held, err := tx.Put(records.Question, row, storage.AtRev(q.Rev)); err != nil || !held {
+	if held, err := moveQuestion(tx, box, q); err != nil || !held {
 		return nil, errors.Join(err, refuse)
 	}
 	out := questionOf(q)
 	return &out, nil
 }
+
+// moveQuestion writes what a question became, if it is still as it was read.
+func moveQuestion(tx storage.Tx, box records.Box, q *core.Question) (bool, error) {
+	row, err := box.QuestionRow(q)
+	if err != nil {
+		return false, err
+	}
+	seq, _, err := tx.Seq(q.ThreadN, storage.AnyEpoch, 1)
+	if err != nil {
+		return false, err
+	}
+	row.Fields[5] = seq
+	return tx.Put(records.Question, row, storage.AtRev(q.Rev))
+}
+
+// TenantName is the tenant whose threads this view of the engine sees.
+func (e *Engine) TenantName() string { return e.tenant }
+
+// Allowed asks Options.Allow, for doors of other packages, before they read anything. The actor and the tenant are filled
+// in. A refusal matches [ErrDenied].
+func (e *Engine) Allowed(ctx context.Context, v VerbInfo) error { return e.allowed(ctx, v) }
 
 // entered lets the parts join an entry of a node.
 func (t *Task) entered(ctx context.Context, try int) (context.Context, func(error)) {

@@ -281,6 +281,9 @@ func (h *Home) With(ctx context.Context, do func(ctx context.Context, tx storage
 	return err
 }
 
+// Box packs the bodies of this thread's rows.
+func (h *Home) Box() records.Box { return h.store.Box }
+
 // NewQuestion is the row of a question of this thread, for an Update of With.
 func (h *Home) NewQuestion(q *core.Question) (storage.Row, error) {
 	q.Tenant, q.Thread, q.Graph, q.Run, q.ThreadN = h.Tenant, h.Thread, h.Graph, h.run.ID, h.number
