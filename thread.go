@@ -295,21 +295,22 @@ func dueNames(due []core.Due) []string {
 func stream(ctx context.Context, options []RunOption, verb func(context.Context, []RunOption) (*Outcome, error)) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		events, over := make(chan Event), make(chan error, 1)
+		events, over, gone := make(chan Event), make(chan error, 1), make(chan struct{})
+		defer close(gone)
+		defer cancel(errLeft)
 		sink := func(e Event) {
 			if e.Err != nil {
 				e.Error = e.Err.Error()
 			}
-			select {
+			select { // not ctx: also who ended it wants to hear how the run stopped
 			case events <- e:
-			case <-ctx.Done():
+			case <-gone:
 			}
 		}
 		go func() {
-			defer close(events)
-			_, err := verb(ctx, append(options[:len(options):len(options)], func(c *runConfig) { c.sink = sink }))
-			over <- err
+			err := errEnded
+			defer func() { over <- err; close(events) }()
+			_, err = verb(ctx, append(options[:len(options):len(options)], func(c *runConfig) { c.sink = sink }))
 		}()
 		for e := range events {
 			if !yield(e, nil) {
@@ -325,4 +326,7 @@ func stream(ctx context.Context, options []RunOption, verb func(context.Context,
 	}
 }
 
-var errLeft = errors.New("the stream was left before the run stopped")
+var (
+	errLeft  = errors.New("the stream was left before the run stopped")
+	errEnded = errors.New("pawl: a node ended the goroutine of its run (runtime.Goexit); what was stored before is kept: resume the thread")
+)
