@@ -105,7 +105,7 @@ func samples(t testing.TB, b Box) []sample {
 		Cause: core.CauseDrift, Error: "it drifted", ErrorNode: "pong",
 		Input:     []core.Write{{Channel: "n", Op: core.OpAdd, Data: []byte("5")}, {Channel: "list", Op: core.OpSet, Data: []byte{0xff, 0}}},
 		InputHash: "hash", Edits: []core.Write{{Channel: "n", Op: core.OpClear, Took: true}}, Before: 4,
-		Graphs: []string{"one", "two"}, Crashes: 2, Aside: true, Actor: "ann", Accepted: noon, Seq: 41,
+		Graphs: []string{"one", "two"}, Crashes: 2, Aside: true, Actor: "ann", Reason: "told to", Accepted: noon, Seq: 41,
 	}
 	put(Run, run, func(row storage.Row) (any, error) { return orNil(b.ReadRun(threadID, row)) })(b.RunRow(0, run))
 
@@ -142,7 +142,7 @@ func samples(t testing.TB, b Box) []sample {
 	put(Step, step, func(row storage.Row) (any, error) { return orNil(b.ReadStep(threadID, row)) })(b.StepRow(0, step))
 
 	q := &core.Question{
-		ID: "question", Address: "address", Revision: 2, Tenant: "acme", Thread: threadID, ThreadN: threadN, Graph: "loop", Run: "run-3",
+		ID: "question", Kind: "approval", Address: "address", Revision: 2, Tenant: "acme", Thread: threadID, ThreadN: threadN, Graph: "loop", Run: "run-3",
 		Checkpoint: 5, Task: "task", Path: "pong:task", Node: "pong", Name: "ship", Key: "k", Body: json.RawMessage(`{"q":1}`), Digest: "digest",
 		Schema: json.RawMessage(`true`), Rule: true, Drift: 1, State: core.QuestionAnswered, Due: noon, Asked: noon, Answer: json.RawMessage(`"yes"`),
 		AnsweredBy: "bob", AnsweredAt: noon, Reason: "because", AskedSeq: 40, Seq: 41, Rev: 6,
