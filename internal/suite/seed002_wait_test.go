@@ -97,9 +97,8 @@ func waitBetweenProcesses(t *testing.T) {
 	tally(t, &ledger{v.Ledger}, map[string]int{"entry": 2, "step": 1})
 }
 
-const manyThreads = 10_000
-
 func manyInMemory(t *testing.T) {
+	t.Logf("%d waiting threads", manyThreads)
 	l := &tallyless{}
 	g, ctx, h := build(t, l.graph()), context.Background(), memory(t)
 	eng := engine(t, h.open(t), nil, g)
@@ -111,7 +110,7 @@ func manyInMemory(t *testing.T) {
 	}
 	<-time.After(time.Second) // the one watcher of all runs sees that nothing runs any more
 	synctest.Wait()
-	same(t, "goroutines that came with 10,000 waiting threads", bubbled()-before, 0)
+	same(t, "goroutines that came with the waiting threads", bubbled()-before, 0)
 	<-time.After(halfYear)
 	same(t, "goroutines after 180 days", bubbled()-before, 0)
 	checkMany(t, eng, l)
@@ -122,7 +121,7 @@ func manyInMemory(t *testing.T) {
 
 func manyOnDisk(t *testing.T) {
 	h := onDisk(t)
-	same(t, "goroutines that came with 10,000 waiting threads", spawn(t, "002-many", h.path).wait(t), "0")
+	same(t, "goroutines that came with the waiting threads", spawn(t, "002-many", h.path).wait(t), "0")
 	l := &tallyless{entries: manyThreads}
 	eng := engine(t, h.open(t), nil, build(t, l.graph()))
 	checkMany(t, eng, l)
