@@ -79,6 +79,14 @@ func Version(n int) NodeOption {
 // Usable is what a node can declare with Uses: an Interrupt or an effect.
 type Usable interface{ UseName() string }
 
+// faultOf is what is wrong with a declaration that can tell.
+func faultOf(u Usable) error {
+	if f, ok := u.(interface{ Fault() error }); ok {
+		return f.Fault()
+	}
+	return nil
+}
+
 // Uses declares what the node may ask and dispatch; anything else fails by name when it is tried.
 func Uses(u ...Usable) NodeOption {
 	return func(c *nodeConfig) {
@@ -88,6 +96,8 @@ func Uses(u ...Usable) NodeOption {
 				c.fault("Uses(nil): name an interrupt or an effect")
 			case use.UseName() == "":
 				c.fault("Uses: what a node uses needs a name")
+			case faultOf(use) != nil:
+				c.fault("Uses: %v", faultOf(use))
 			case c.policy.Uses[use.UseName()]:
 				c.fault("Uses names %q twice", use.UseName())
 			default:

@@ -48,6 +48,7 @@ type TaskInfo struct {
 	Tenant, Lineage, Thread, Graph, Run, Attempt, Checkpoint string
 	Path, Node, Task                                         string
 	Try                                                      int
+	Number, Epoch                                            int64 // of the thread's lease, see storage.Tx.Lease
 }
 
 // Info says which task this is.
@@ -58,6 +59,7 @@ func (t *Task) Info() TaskInfo {
 	}
 	if h, ok := t.loop.host.(homed); ok {
 		i.Tenant, i.Lineage, i.Thread = h.Whose()
+		i.Number, i.Epoch = h.Held()
 	}
 	return i
 }
@@ -65,7 +67,9 @@ func (t *Task) Info() TaskInfo {
 // homed is a host that keeps threads in a database.
 type homed interface {
 	Whose() (tenant, lineage, thread string)
-	With(ctx context.Context, do func(ctx context.Context, tx storage.Tx) error) error
+	Held() (number, epoch int64)
+	View(ctx context.Context, do func(ctx context.Context, tx storage.Tx) error) error
+	With(ctx context.Context, do func(ctx context.Context, tx storage.Tx) error, proof func(tx storage.Tx) (bool, error)) error
 	NewQuestion(q *core.Question) (storage.Row, error)
 	Box() records.Box
 }
@@ -88,8 +92,9 @@ func (t *Task) address(ctx context.Context, kind, name string, options []Opt) co
 
 // Update runs fn in one Update with what the thread has queued, which is written first. The Update is refused when the
 // thread has another owner. An error of fn undoes it all and leaves the task as it was. The rules of storage.DB.Update
-// hold for fn.
-func (t *Task) Update(ctx context.Context, fn func(ctx context.Context, tx storage.Tx) error) error {
+// hold for fn. Where the home cannot tell whether the Update is durable, the first proof is asked whether what fn wrote
+// is there; without one the error is a *storage.UnknownError and nothing more is written for the thread.
+func (t *Task) Update(ctx context.Context, fn func(ctx context.Context, tx storage.Tx) error, proof ...func(tx storage.Tx) (bool, error)) error {
 	h, ok := t.loop.host.(homed)
 	if !ok {
 		return t.fail(&NoStorageError{Graph: t.loop.topology.Graph, Node: t.spec.Node, Question: "an outside action"})
@@ -97,12 +102,16 @@ func (t *Task) Update(ctx context.Context, fn func(ctx context.Context, tx stora
 	t.mu.Lock()
 	t.opening = nil
 	t.mu.Unlock()
+	var proven func(tx storage.Tx) (bool, error)
+	if len(proof) > 0 {
+		proven = proof[0]
+	}
 	err := h.With(context.WithoutCancel(ctx), func(ctx context.Context, tx storage.Tx) error {
 		t.mu.Lock()
 		t.opening = nil
 		t.mu.Unlock()
 		return fn(ctx, tx)
-	})
+	}, proven)
 	t.mu.Lock()
 	opening := t.opening
 	t.opening = nil
@@ -127,6 +136,15 @@ func (t *Task) Update(ctx context.Context, fn func(ctx context.Context, tx stora
 		t.loop.emit(Event{Kind: EventQuestion, Node: q.Node, Task: q.Task, Name: q.Name, Key: q.Key, Question: q.ID, Seq: q.Seq})
 	}
 	return nil
+}
+
+// View reads in one View of the task's home. The rules of storage.DB.View hold for fn.
+func (t *Task) View(ctx context.Context, fn func(ctx context.Context, tx storage.Tx) error) error {
+	h, ok := t.loop.host.(homed)
+	if !ok {
+		return t.fail(&NoStorageError{Graph: t.loop.topology.Graph, Node: t.spec.Node, Question: "an outside action"})
+	}
+	return h.View(context.WithoutCancel(ctx), fn)
 }
 
 func scopeOr(ctx context.Context, t *Task) *scope {

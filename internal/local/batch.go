@@ -21,6 +21,7 @@ type Batch struct {
 	Withdraw    bool             // every open question of the thread is withdrawn
 	Stop        *core.Stop
 	Do          func(ctx context.Context, tx storage.Tx) error // what others write with it, before the stop
+	Proof       func(tx storage.Tx) (bool, error)              // of Do, when it cannot be told otherwise whether it was written
 }
 
 // doError is an error of Do: what it wrote is undone, and nothing is wrong with the home.

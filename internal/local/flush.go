@@ -243,9 +243,23 @@ func (h *Home) readBack(ctx context.Context, facts []fact, b *Batch, unknown err
 				return unknown
 			}
 		}
-		return nil
+		if b.Do == nil || b.Stop != nil || first != 0 {
+			return nil // Do was written with what was found
+		}
+		return b.proven(tx, unknown)
 	})
 	return first, err
+}
+
+// proven settles an Update that wrote nothing but what Do did.
+func (b *Batch) proven(tx storage.Tx, unknown error) error {
+	if b.Proof == nil {
+		return unknown
+	}
+	if there, err := b.Proof(tx); err != nil || !there {
+		return errors.Join(err, unknown)
+	}
+	return nil
 }
 
 func sameRow(a, b storage.Row) bool {

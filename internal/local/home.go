@@ -271,10 +271,18 @@ func (h *Home) reload(ctx context.Context, q *core.Question) error {
 // Whose says which thread the home keeps.
 func (h *Home) Whose() (tenant, lineage, thread string) { return h.Tenant, h.Lineage, h.Thread }
 
+// Held is the number of the home's thread and the epoch under which it is held.
+func (h *Home) Held() (number, epoch int64) { return h.number, h.epoch }
+
+// View reads in the home's database.
+func (h *Home) View(ctx context.Context, do func(ctx context.Context, tx storage.Tx) error) error {
+	return h.store.DB.View(ctx, do)
+}
+
 // With runs do in one Update behind what is queued, under the thread's epoch. An error of do undoes it and leaves the
-// home as it was.
-func (h *Home) With(ctx context.Context, do func(ctx context.Context, tx storage.Tx) error) error {
-	err := h.flush(ctx, Batch{Do: do})
+// home as it was. proof, when not nil, says after an Update of unknown outcome whether what do wrote is there.
+func (h *Home) With(ctx context.Context, do func(ctx context.Context, tx storage.Tx) error, proof func(tx storage.Tx) (bool, error)) error {
+	err := h.flush(ctx, Batch{Do: do, Proof: proof})
 	if own := (*doError)(nil); errors.As(err, &own) {
 		return own.err
 	}
