@@ -177,8 +177,8 @@ func (t *Thread) startAgain(ctx context.Context, d core.Def, home *local.Home, h
 	return pos, home.Commit(context.WithoutCancel(ctx), core.Commit{})
 }
 
-// run is Run after its input was read.
-func (t *Thread) run(ctx context.Context, input []core.Write, cfg *runConfig) (*Outcome, error) {
+// run is Run with whatever reads its input.
+func (t *Thread) run(ctx context.Context, cfg *runConfig, read func(core.Def) ([]core.Write, error)) (*Outcome, error) {
 	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbRun, Graph: t.graph, Thread: t.id}); err != nil {
 		return nil, err
 	}
@@ -188,6 +188,10 @@ func (t *Thread) run(ctx context.Context, input []core.Write, cfg *runConfig) (*
 	}
 	if err := t.fits(VerbRun, cfg); err != nil {
 		return nil, err
+	}
+	input, err := read(d)
+	if err != nil {
+		return nil, fmt.Errorf("pawl: thread %q: %w; nothing was started", t.id, err)
 	}
 	run := &core.Run{
 		ID: cfg.runID, AttemptN: 1, Attempt: uuid.NewString(), Kind: core.RunInput, Mode: cfg.mode, Status: core.StatusRunning,

@@ -60,11 +60,13 @@ func typed[S any](d *def[S], out *Outcome, err error) (*OutcomeOf[S], error) {
 // Run starts a run with what the literal sets, and returns when it stops: err is nil for Done and Waiting only. Failed
 // and Cancelled give the whole outcome and a *RunError.
 func (t *ThreadOf[S]) Run(ctx context.Context, in *S, options ...RunOption) (*OutcomeOf[S], error) {
-	writes, err := t.def.layout.literal(in)
-	if err != nil {
-		return nil, fmt.Errorf("pawl: thread %q: the input cannot be read: %w; nothing was started", t.id, err)
-	}
-	out, err := t.run(ctx, writes, configured(options))
+	out, err := t.run(ctx, configured(options), func(core.Def) ([]core.Write, error) {
+		writes, err := t.def.layout.literal(in)
+		if err != nil {
+			err = fmt.Errorf("the input cannot be read: %w", err)
+		}
+		return writes, err
+	})
 	return typed(t.def, out, err)
 }
 
@@ -118,18 +120,7 @@ func (t *ThreadOf[S]) Stream(ctx context.Context, in *S, options ...RunOption) i
 // Run starts a run with a JSON object: its members are written to the channels of their names. Unknown names and
 // values that do not fit are refused.
 func (t *Thread) Run(ctx context.Context, input json.RawMessage, options ...RunOption) (*Outcome, error) {
-	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbRun, Graph: t.graph, Thread: t.id}); err != nil {
-		return nil, err
-	}
-	d, err := t.code()
-	if err != nil {
-		return nil, err
-	}
-	writes, err := d.(jsonDef).decode(input)
-	if err != nil {
-		return nil, fmt.Errorf("pawl: thread %q: %w; nothing was started", t.id, err)
-	}
-	return t.run(ctx, writes, configured(options))
+	return t.run(ctx, configured(options), func(d core.Def) ([]core.Write, error) { return d.(jsonDef).decode(input) })
 }
 
 // Stream is Run that tells what happens while it does.

@@ -89,6 +89,11 @@ func (t *Thread) Resume(ctx context.Context, options ...RunOption) (*Outcome, er
 	if err != nil {
 		return nil, err
 	}
+	for _, g := range cfg.answers { // whoever may resume may not therefore answer
+		if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbAnswer, Graph: t.graph, Thread: t.id, Question: g.id}); err != nil {
+			return nil, err
+		}
+	}
 	return t.claiming(ctx, VerbResume, func() (*Outcome, error) { return t.resume(ctx, d, cfg) })
 }
 
