@@ -56,11 +56,14 @@ func Return(tx storage.Tx, tenant, id, operation, why string) error {
 	}
 	back := *r
 	back.State = Granted
-	if back = back.seen(tx.Now()); back.State == Granted {
-		back.Unused = ""
-	}
-	r, err = change(tx, r, back.State, pawl.Actor{}, func(r *Request) { r.UsedBy, r.Unused = "", back.Unused })
-	if err != nil || back.State != Granted {
+	to := back.seen(tx.Now()).State
+	r, err = put(tx, r, to, func(r *Request) {
+		r.UsedBy = ""
+		if to == Lapsed {
+			r.Unused = why
+		}
+	})
+	if err != nil {
 		return err
 	}
 	return note(tx, r, pawl.Actor{}, "approval.returned", Consumed, why)
@@ -68,11 +71,11 @@ func Return(tx storage.Tx, tenant, id, operation, why string) error {
 
 // Lapse ends a grant that nobody needs, and says why: "duplicate of ...". A request that still waits is withdrawn. One
 // that ended already stays as it is.
-func Lapse(tx storage.Tx, tenant, id, why string) error { return end(tx, nil, tenant, id, why) }
+func Lapse(tx storage.Tx, tenant, id, why string) error { return end(tx, tenant, id, why) }
 
 // Withdraw ends a request whose branch is left, and says why. A grant lapses. One that ended already stays as it is.
 // The wait is not touched: the verb that leaves a branch withdraws it.
-func Withdraw(tx storage.Tx, tenant, id, why string) error { return end(tx, nil, tenant, id, why) }
+func Withdraw(tx storage.Tx, tenant, id, why string) error { return end(tx, tenant, id, why) }
 
 // Answering is [pawl.Engine.AnswerTx] or [pawl.Task.AnswerTx].
 type Answering func(tx storage.Tx, wait string, a pawl.Answer) (*pawl.Question, error)
@@ -132,12 +135,12 @@ func Live(tx storage.Tx, tenant, thread string) ([]Request, error) {
 	return out, nil
 }
 
-func end(tx storage.Tx, answer Answering, tenant, id, why string) error {
+func end(tx storage.Tx, tenant, id, why string) error {
 	r, err := get(tx, tenant, id)
 	if err != nil || r.State != Requested && r.State != Granted {
 		return err
 	}
-	return finish(tx, answer, r, why)
+	return finish(tx, nil, r, why)
 }
 
 // finish ends a request or a grant that is no longer needed.

@@ -127,9 +127,21 @@ func list(tx storage.Tx, q storage.Query) ([]*Request, error) {
 	return out, nil
 }
 
-// change is one step of a request: the new row under the condition that the old one still stands, and its line in the
-// trail.
+// change is one step of a request, and its line in the trail.
 func change(tx storage.Tx, was *Request, to State, actor pawl.Actor, edit func(*Request)) (*Request, error) {
+	r, err := put(tx, was, to, edit)
+	if err != nil {
+		return nil, err
+	}
+	why := r.Unused
+	if to == Granted || to == Denied {
+		why = r.Reason
+	}
+	return r, note(tx, r, actor, "approval."+string(to), was.State, why)
+}
+
+// put writes the new row under the condition that the old one still stands.
+func put(tx storage.Tx, was *Request, to State, edit func(*Request)) (*Request, error) {
 	r := *was
 	r.State = to
 	edit(&r)
@@ -138,18 +150,11 @@ func change(tx storage.Tx, was *Request, to State, actor pawl.Actor, edit func(*
 		return nil, err
 	}
 	held, err := tx.Put(kind, row, storage.AtRev(was.Rev))
-	if err != nil {
-		return nil, err
-	}
-	if !held {
-		return nil, fmt.Errorf("approval: %s is not as it was read any more; nothing was changed; try again", r.ID)
+	if err == nil && !held {
+		err = fmt.Errorf("approval: %s is not as it was read any more; nothing was changed; try again", r.ID)
 	}
 	r.Rev++
-	why := r.Unused
-	if to == Granted || to == Denied {
-		why = r.Reason
-	}
-	return &r, note(tx, &r, actor, "approval."+string(to), was.State, why)
+	return &r, err
 }
 
 // note adds a line about a request to the trail.
