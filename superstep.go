@@ -125,7 +125,11 @@ func (r *round) run(ctx context.Context) error {
 			}
 		}()
 		for i := range queue {
-			r.surely(ctx, i, over)
+			if ctx.Err() != nil { // a sibling failed, or the run is stopped: what was not entered stays so
+				over <- i
+				continue
+			}
+			r.surely(ctx, cancel, i, over)
 		}
 		finished = true
 	}
@@ -136,12 +140,16 @@ func (r *round) run(ctx context.Context) error {
 	return r.gather(ctx, cancel, over, len(ready))
 }
 
-// surely runs a task and reports it over, even if its node ends the goroutine.
-func (r *round) surely(ctx context.Context, i int, over chan<- int) {
+// surely runs a task and reports it over, even if its node ends the goroutine. A failure stops the siblings at once.
+func (r *round) surely(ctx context.Context, cancel context.CancelCauseFunc, i int, over chan<- int) {
 	returned := false
 	defer func() {
-		if a := &r.tasks[i]; !returned {
+		a := &r.tasks[i]
+		if !returned {
 			a.state, a.err = failing, &PanicError{Node: a.task.spec.Node}
+		}
+		if a.state == failing {
+			cancel(fmt.Errorf("node %q failed in the same super-step", a.task.spec.Node))
 		}
 		over <- i
 	}()
