@@ -306,7 +306,7 @@ func (t *Thread) originOf(ctx context.Context, cp *core.Checkpoint) (run *core.R
 	return run, topology, err
 }
 
-// Preview says what resume, or a fork or replay from a point, would do now, without doing it.
+// Preview says what a verb would do now, without doing it.
 type Preview struct {
 	Enter    []TaskState `json:"enter"`              // entered from their first line; their recorded steps return results
 	Wait     []TaskState `json:"wait,omitempty"`     // stay as they are, until their questions are answered
@@ -327,6 +327,12 @@ func (t *Thread) PreviewFork(ctx context.Context, at Point) (*Preview, error) {
 	return t.preview(ctx, VerbFork, at)
 }
 
+// PreviewVerb says whether retry, cancel or delete is legal now, what it would withdraw, and what the parts have to say
+// of it. It says nothing of the tasks.
+func (t *Thread) PreviewVerb(ctx context.Context, verb Verb) (*Preview, error) {
+	return t.preview(ctx, verb, Point{})
+}
+
 func (t *Thread) preview(ctx context.Context, verb Verb, at Point) (*Preview, error) {
 	var out *Preview
 	err := t.read(ctx, func(tx storage.Tx, seen *local.Seen) error {
@@ -342,6 +348,10 @@ func (t *Thread) preview(ctx context.Context, verb Verb, at Point) (*Preview, er
 		p.Notes = notes
 		r := records.NewReader(t.eng.store.Box, tx, seen.Info)
 		from := seen.Head
+		if verb != VerbFork && verb != VerbResume {
+			p.Withdraw = questionsOf(seen.Open)
+			return nil
+		}
 		if verb == VerbFork {
 			if from, err = t.find(r, seen, at); err != nil {
 				return err

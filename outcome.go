@@ -1,11 +1,15 @@
 package pawl
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/local"
+	"github.com/pawl-dev/pawl/internal/records"
+	"github.com/pawl-dev/pawl/storage"
 )
 
 // Status is where a thread stands.
@@ -94,6 +98,57 @@ type Outcome struct {
 	Waiting    []Question      `json:"waiting,omitempty"`    // open questions, in the order of asking
 	Superseded []*ChangedError `json:"-"`                    // answers that landed on a question that had changed
 	Unused     []Question      `json:"unused,omitempty"`     // answered, and not asked any more by the node that then ended
+}
+
+// RunInfo is one attempt of one run.
+type RunInfo struct {
+	Thread   string     `json:"thread"`
+	Graph    string     `json:"graph"`
+	Run      string     `json:"run"`
+	Attempt  string     `json:"attempt"`
+	Number   int        `json:"number"` // of the attempt, from 1
+	Kind     string     `json:"kind"`   // run, fork, replay
+	Status   Status     `json:"status"`
+	Cause    Cause      `json:"cause,omitempty"`
+	Error    string     `json:"error,omitempty"`
+	Node     string     `json:"node,omitempty"` // where it failed
+	Mode     Durability `json:"durability"`
+	Crashes  int        `json:"crashes,omitempty"`
+	Aside    bool       `json:"aside,omitempty"` // set aside by a retry
+	Current  bool       `json:"current"`         // the one that a verb would act on
+	By       string     `json:"by,omitempty"`
+	Reason   string     `json:"reason,omitempty"`
+	Accepted time.Time  `json:"accepted"`
+}
+
+// Runs lists the thread's attempts, the newest first, with those that a retry set aside or another run replaced. The
+// status is the thread's for the current one, and for the others as they were left.
+func (t *Thread) Runs(ctx context.Context) ([]RunInfo, error) {
+	var out []RunInfo
+	err := t.read(ctx, func(tx storage.Tx, seen *local.Seen) error {
+		out = []RunInfo{}
+		if seen.Info == nil || seen.Run == nil {
+			return nil
+		}
+		r := records.NewReader(t.eng.store.Box, tx, seen.Info)
+		for n := seen.Run.N; n > 0; n-- {
+			run, err := r.Run(n)
+			if err != nil {
+				return err
+			}
+			i := RunInfo{
+				Thread: t.id, Graph: seen.Info.Graph, Run: run.ID, Attempt: run.Attempt, Number: run.AttemptN, Kind: string(run.Kind),
+				Status: run.Status, Cause: run.Cause, Error: run.Error, Node: run.ErrorNode, Mode: run.Mode, Crashes: run.Crashes,
+				Aside: run.Aside, Current: n == seen.Run.N, By: run.Actor, Reason: run.Reason, Accepted: run.Accepted,
+			}
+			if i.Current {
+				i.Status = seen.Status
+			}
+			out = append(out, i)
+		}
+		return nil
+	})
+	return out, err
 }
 
 func marshalAnswer(v any) ([]byte, error) {
