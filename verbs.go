@@ -333,6 +333,7 @@ func (t *Thread) Cancel(ctx context.Context, reason string) error {
 		_, wake := t.eng.store.DB.Changed(since)
 		select {
 		case <-wake:
+		case <-time.After(time.Second): // an owner that cannot write any more changes nothing either
 		case <-ctx.Done():
 			return fmt.Errorf("pawl: thread %q: the cancelling is requested and the run has not stopped yet: %w", t.id, context.Cause(ctx))
 		}
