@@ -96,6 +96,10 @@ func (s *shop) pay(ctx context.Context, st *state) error {
 		if s.due > 0 {
 			r.Due = tx.Now().Add(s.due)
 		}
+		if old, found, err := approval.OfTask(tx, task.Info().Tenant, r.Operation, task.Info().Task); err != nil || found && old.UsedBy != "" {
+			got, sent = deref(old), err == nil // dispatched before a crash
+			return err
+		}
 		opened, err := approval.Open(ctx, tx, task, r)
 		if refused := (*approval.DeniedError)(nil); errors.As(err, &refused) {
 			no = refused
@@ -121,6 +125,13 @@ func (s *shop) pay(ctx context.Context, st *state) error {
 	}
 	task.Awaits(ctx, "approval", "pay", pawl.Key(ref))
 	return task.Closed(ctx)
+}
+
+func deref(r *approval.Request) approval.Request {
+	if r == nil {
+		return approval.Request{}
+	}
+	return *r
 }
 
 // place is one process with the shop open.
