@@ -298,9 +298,12 @@ func TestPermission(t *testing.T) {
 	r := p.ask("t", "call", "1")
 	shut = true
 	calls := map[pawl.Verb]func() error{
-		approval.VerbApprove: func() error { _, err := p.desk.Approve(as(t, "eve"), r.ID, approval.Decision{Digest: r.Call}); return err },
-		approval.VerbReject:  func() error { _, err := p.desk.Reject(as(t, "eve"), r.ID, approval.Decision{}); return err },
-		pawl.VerbRead:        func() error { _, err := p.desk.Show(as(t, "eve"), r.ID); return err },
+		approval.VerbApprove: func() error {
+			_, err := p.desk.Approve(as(t, "eve"), r.ID, approval.Decision{Digest: r.Call})
+			return err
+		},
+		approval.VerbReject: func() error { _, err := p.desk.Reject(as(t, "eve"), r.ID, approval.Decision{}); return err },
+		pawl.VerbRead:       func() error { _, err := p.desk.Show(as(t, "eve"), r.ID); return err },
 	}
 	for verb, call := range calls {
 		delete(asked, verb)

@@ -41,7 +41,7 @@ func (e *ExpiredError) Error() string {
 		return fmt.Sprintf("approval: the grant %s could be used until %s and lapsed; nothing was dispatched; resume the thread, and it is "+
 			"asked for again", e.ID, e.At.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("approval: %s was to be decided by %s; nothing was decided; resume the thread, which goes on without it",
+	return fmt.Sprintf("approval: %s was to be decided by %s; nothing was decided; resume the thread, which asks anew or goes on without it",
 		e.ID, e.At.UTC().Format(time.RFC3339))
 }
 
