@@ -21,6 +21,9 @@ var allowed = map[string][]string{
 	"sqlite":   {"storage"},
 	"pawltest": {".", "storage", "memdb", "sqlite", "internal"},
 
+	"audit":    {".", "storage"},
+	"approval": {".", "audit", "storage", "internal/core"},
+
 	"internal/core":    {},
 	"internal/draw":    {"internal/core"},
 	"internal/guard":   {},
