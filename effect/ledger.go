@@ -1,0 +1,213 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/approval"
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// Redactor says what of a call people may see; *redact.Redactor is one.
+type Redactor interface {
+	// JSON returns the view of a document and the paths of what it hides.
+	JSON(doc []byte) (view []byte, hidden []string)
+	// Hides says whether a view of doc would hide something at or below a path such as $.amount.
+	Hides(doc []byte, path string) bool
+	// Revision says which policy made a view.
+	Revision() string
+}
+
+// Options of a ledger. Key is needed, and Redactor for effects that are approved.
+type Options struct {
+	Key      []byte   // of KeySize bytes: what parameters and receipts are encrypted under; see KeyFile
+	OldKeys  [][]byte // under which older rows can still be read
+	Redactor Redactor // makes what approvers see; without one, effects that need approval are refused
+	Policy   string   // revision of the rules in force; part of new keys and of what a grant covers
+}
+
+// Ledger is the part of an engine that keeps operations: put it into pawl.Options.Parts. One process makes one for each
+// engine. It is safe for concurrent use.
+//
+// In the life of a thread: retry and delete are refused while an operation of the thread is dispatched or in doubt; fork,
+// replay, edit, retry, cancel and delete end the thread's open requests and unspent grants, and give up what was only
+// reserved. Fork and replay note how many effects are done (their receipts are reused) and how many need a new approval.
+type Ledger struct {
+	id       string
+	ring     *ring
+	redactor Redactor
+	policy   string
+
+	mu    sync.Mutex
+	taken map[string]*turn
+}
+
+// turn lets one Do at a time of this process work on a reference.
+type turn struct {
+	free    chan struct{} // holds one token while nobody has it
+	holders int
+}
+
+var (
+	_ pawl.TaskPart = (*Ledger)(nil)
+	_ pawl.VerbPart = (*Ledger)(nil)
+)
+
+// NewLedger makes a ledger.
+func NewLedger(o Options) (*Ledger, error) {
+	r, err := newRing(o.Key, o.OldKeys)
+	if err != nil {
+		return nil, err
+	}
+	return &Ledger{id: uuid.NewString(), ring: r, redactor: o.Redactor, policy: o.Policy, taken: map[string]*turn{}}, nil
+}
+
+// Name is "effect".
+func (l *Ledger) Name() string { return "effect" }
+
+// Digest is of the policy in force.
+func (l *Ledger) Digest() string { return digest("pawl.effect.1", fmt.Sprint(printVersion), l.policy) }
+
+type ledgerKey struct{}
+
+// Task puts the ledger into a node's context.
+func (l *Ledger) Task(ctx context.Context, _ pawl.TaskInfo) (context.Context, func(error)) {
+	return context.WithValue(ctx, ledgerKey{}, l), nil
+}
+
+func ledgerFrom(ctx context.Context) *Ledger {
+	l, _ := ctx.Value(ledgerKey{}).(*Ledger)
+	return l
+}
+
+// hold waits until no other Do of this process works on the reference.
+func (l *Ledger) hold(ctx context.Context, intent string) (release func(), err error) {
+	l.mu.Lock()
+	t := l.taken[intent]
+	if t == nil {
+		t = &turn{free: make(chan struct{}, 1)}
+		t.free <- struct{}{}
+		l.taken[intent] = t
+	}
+	t.holders++
+	l.mu.Unlock()
+	leave := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if t.holders--; t.holders == 0 {
+			delete(l.taken, intent)
+		}
+	}
+	select {
+	case <-t.free:
+		return func() { t.free <- struct{}{}; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Verb refuses and notes what a verb means for the thread's operations.
+func (l *Ledger) Verb(_ context.Context, tx storage.Tx, v pawl.VerbInfo) ([]pawl.Note, error) {
+	switch v.Verb {
+	case pawl.VerbRetry, pawl.VerbDelete, pawl.VerbFork, pawl.VerbReplay, pawl.VerbEdit, pawl.VerbCancel:
+	default:
+		return nil, nil
+	}
+	ops, err := ofThread(tx, v.Tenant, v.Thread)
+	if err != nil {
+		return nil, err
+	}
+	if err := unsettled(ops, v); err != nil {
+		return nil, err
+	}
+	why := "the thread was left by " + string(v.Verb)
+	requests, grants, err := approval.EndThread(tx, v.Tenant, v.Thread, why)
+	if err != nil {
+		return nil, err
+	}
+	done := 0
+	for _, op := range ops {
+		if op.State == StateCommitted {
+			done++
+		}
+		if err := l.giveUp(tx, op, v, why); err != nil {
+			return nil, err
+		}
+	}
+	switch v.Verb {
+	case pawl.VerbFork, pawl.VerbReplay:
+		return []pawl.Note{
+			{Part: l.Name(), Text: fmt.Sprintf("effects already done %d (receipt reused)", done)},
+			{Part: l.Name(), Text: fmt.Sprintf("effects that would need a new approval %d", requests+grants)},
+		}, nil
+	case pawl.VerbDelete:
+		_, err = tx.Delete(uses, storage.Range{Prefix: []any{v.Tenant, v.Thread}})
+	}
+	return nil, err
+}
+
+// unsettled refuses retry and delete while an operation that the thread dispatched may have happened.
+func unsettled(ops []*Operation, v pawl.VerbInfo) error {
+	if v.Verb != pawl.VerbRetry && v.Verb != pawl.VerbDelete {
+		return nil
+	}
+	e := &UnsettledError{Verb: v.Verb, Thread: v.Thread}
+	for _, op := range ops {
+		if (op.State == StateDispatched || op.State == StateInDoubt) && op.Thread == v.Thread {
+			e.Operations = append(e.Operations, fmt.Sprintf("%s %s (%s)", op.Effect, op.Ref, op.State))
+		}
+	}
+	if len(e.Operations) > 0 {
+		return e
+	}
+	return nil
+}
+
+// giveUp voids what was only reserved, and by no other thread, so that the reference is free for another call.
+func (l *Ledger) giveUp(tx storage.Tx, op *Operation, v pawl.VerbInfo, why string) error {
+	if op.State != StateReserved {
+		return nil
+	}
+	rows, err := tx.List(uses, storage.Query{Index: "by_op", Range: storage.Range{Prefix: []any{op.Tenant, op.Key}}, NoBody: true})
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if row.Key[1].(string) != v.Thread {
+			return nil
+		}
+	}
+	if err := op.to(StateVoided, tx.Now().UTC(), why); err != nil {
+		return err
+	}
+	return errors.Join(op.put(tx), op.note(tx, pawl.TaskInfo{Thread: v.Thread, Lineage: op.Lineage}, v.Actor, "voided", StateReserved, why))
+}
+
+// ofThread reads the operations that a thread had to do with.
+func ofThread(tx storage.Tx, tenant, thread string) ([]*Operation, error) {
+	rows, err := tx.List(uses, storage.Query{Range: storage.Range{Prefix: []any{tenant, thread}}, NoBody: true})
+	if err != nil {
+		return nil, err
+	}
+	var out []*Operation
+	for _, row := range rows {
+		key := row.Key[2].(string)
+		if n := len(out); n > 0 && out[n-1].Key == key {
+			continue
+		}
+		op, err := operationOf(tx, tenant, key)
+		if err != nil {
+			return nil, err
+		}
+		if op != nil {
+			out = append(out, op)
+		}
+	}
+	return out, nil
+}
