@@ -52,14 +52,16 @@ type house struct {
 	idle    sync.WaitGroup
 	stop    chan struct{} // closed by Close
 	watched bool
+	entered bool // a run was noted since requests to cancel were last looked for
 }
 
 type runningKey struct{ tenant, thread string }
 
 // running is a run of this process.
 type running struct {
-	cancel context.CancelCauseFunc
-	over   chan struct{}
+	attempt int64 // its number in the thread
+	cancel  context.CancelCauseFunc
+	over    chan struct{}
 }
 
 // NewEngine makes an engine over db, which must have been opened with Kinds. It joins as a member: threads that it runs
@@ -197,17 +199,17 @@ func (e *Engine) allowed(ctx context.Context, v VerbInfo) error {
 }
 
 // enter notes a run of this process, so that Cancel and Close reach it.
-func (e *Engine) enter(ctx context.Context, thread string) (context.Context, func(), error) {
+func (e *Engine) enter(ctx context.Context, thread string, attempt int64) (context.Context, func(), error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	key := runningKey{e.tenant, thread}
-	r := &running{cancel: cancel, over: make(chan struct{})}
+	r := &running{attempt: attempt, cancel: cancel, over: make(chan struct{})}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		cancel(nil)
 		return nil, nil, ErrClosed
 	}
-	e.running[key] = r
+	e.running[key], e.entered = r, true
 	e.idle.Add(1)
 	if e.store != nil && !e.watched {
 		e.watched = true
@@ -229,10 +231,10 @@ func (e *Engine) enter(ctx context.Context, thread string) (context.Context, fun
 // watch looks for cancel requests of other processes while something runs here. One goroutine serves all runs.
 func (e *house) watch() {
 	defer e.idle.Done()
-	e.store.WatchCancels(e.stop, e.resting, func(tenant, thread, reason string) {
+	e.store.WatchCancels(e.stop, e.tick, func(tenant, thread string, attempt int64, reason string) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if r := e.running[runningKey{tenant, thread}]; r != nil {
+		if r := e.running[runningKey{tenant, thread}]; r != nil && r.attempt == attempt {
 			r.cancel(&cancelCause{reason})
 		}
 	}, func(err error) {
@@ -242,14 +244,16 @@ func (e *house) watch() {
 	})
 }
 
-// resting says whether nothing runs here, and then takes note that nobody watches any more.
-func (e *house) resting() bool {
+// tick says whether nothing runs here, and then takes note that nobody watches any more, and whether a run was noted
+// since the last tick: a request may have come while its thread was claimed and its run not noted yet.
+func (e *house) tick() (rest, look bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.running) == 0 {
 		e.watched = false
 	}
-	return !e.watched
+	look, e.entered = e.entered, false
+	return !e.watched, look
 }
 
 // Doctor reads what a person wants to know about the engine's home.

@@ -324,7 +324,7 @@ func (t *Thread) runUnkept(ctx context.Context, d core.Def, run *core.Run, cfg *
 	l.sink = nil
 	cps := t.start(ctx, d, l.fresh, run, nil)
 	l.pos.Head, l.sink = cps[len(cps)-1], cfg.sink
-	ctx, leave, err := t.eng.enter(ctx, t.id)
+	ctx, leave, err := t.eng.enter(ctx, t.id, run.N)
 	if err != nil {
 		return nil, err
 	}

@@ -237,13 +237,12 @@ func (r *round) stopped(ctx context.Context) (*core.Stop, error) {
 		}
 	}
 	switch {
+	case isCancel(ctx) && (stop != nil || unfinished || waiting): // a failure that the cancelling brought about included
+		return interrupted(ctx)
 	case stop != nil:
 		return stop, cause
-	case ctx.Err() != nil && (unfinished || waiting):
-		if unfinished || isCancel(ctx) {
-			return interrupted(ctx)
-		}
-		return &core.Stop{Status: core.StatusWaiting}, nil
+	case ctx.Err() != nil && unfinished:
+		return interrupted(ctx)
 	case unfinished:
 		return failed(core.CauseError, "", errors.New("a task was stopped before it ended"))
 	case waiting:

@@ -215,7 +215,7 @@ func (e *house) late(err error) {
 
 // execute runs a claimed thread until it stops.
 func (t *Thread) execute(ctx context.Context, l *loop, home *local.Home) (*Outcome, error) {
-	within, leave, err := t.eng.enter(ctx, t.id)
+	within, leave, err := t.eng.enter(ctx, t.id, home.Run().N)
 	if err != nil {
 		return nil, errors.Join(err, home.Abandon(context.WithoutCancel(ctx)))
 	}

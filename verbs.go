@@ -295,7 +295,8 @@ func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcom
 }
 
 // Cancel ends a run for good: what is open is withdrawn, and only retry or a new run go on. A run of any process is
-// reached; Cancel returns when the thread has stopped, or ctx ends.
+// reached; Cancel returns nil when it is cancelled, also where it failed meanwhile, and an error when it was done
+// before, or ctx ended. It cancels the attempt that it finds, and none that is started after it.
 func (t *Thread) Cancel(ctx context.Context, reason string) error {
 	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbCancel, Graph: t.graph, Thread: t.id}); err != nil {
 		return err
@@ -306,6 +307,7 @@ func (t *Thread) Cancel(ctx context.Context, reason string) error {
 	if reason == "" {
 		reason = "cancelled"
 	}
+	attempt := int64(0) // the one to cancel; 0: not seen yet
 	for asked := false; ; {
 		since, _ := t.eng.store.DB.Changed(0)
 		seen, err := t.eng.store.Peek(ctx, t.eng.tenant, t.id)
@@ -313,11 +315,18 @@ func (t *Thread) Cancel(ctx context.Context, reason string) error {
 			return err
 		}
 		v := &view{Seen: seen}
-		if asked && (v.Status == Done || v.Status == Cancelled || v.Status == Failed) {
+		if asked && v.Status == Cancelled && v.Run.N == attempt {
 			return nil
 		}
 		if err := t.legal(VerbCancel, v, &runConfig{}); err != nil {
 			return err
+		}
+		if attempt == 0 {
+			attempt = v.Run.N
+		}
+		if v.Run.N != attempt {
+			return &VerbError{Verb: VerbCancel, Thread: t.id, Status: v.Status, Legal: core.Legal(v.Status, v.Run.Cause),
+				Advice: "the attempt that was to be cancelled is over and another was started meanwhile; look again"}
 		}
 		if v.Status != Running {
 			err := t.cancelStanding(ctx, v, reason)
@@ -352,20 +361,22 @@ func (t *Thread) cancelStanding(ctx context.Context, v *view, reason string) err
 	})
 }
 
-// cancelRunning asks the owner to stop: directly when it is this process, by a row when it is another.
+// cancelRunning asks the owner to stop: directly when it is this process, by a row when it is another. The row asks for
+// the attempt that was seen and for no later one.
 func (t *Thread) cancelRunning(ctx context.Context, v *view, reason string, asked bool) error {
 	t.eng.mu.Lock()
 	r := t.eng.running[runningKey{t.eng.tenant, t.id}]
 	t.eng.mu.Unlock()
-	if r != nil {
+	here := r != nil && r.attempt == v.Run.N
+	if here {
 		r.cancel(&cancelCause{reason})
 	}
-	if asked || r != nil && v.Lease.Owner == t.eng.store.Member {
+	if asked || here && v.Lease.Owner == t.eng.store.Member {
 		return nil
 	}
 	return t.eng.store.Update(ctx, func(tx storage.Tx) error {
 		row, ok, err := tx.Get(records.Thread, t.eng.tenant, t.id)
-		if err != nil || !ok {
+		if err != nil || !ok || row.Fields[2].(string) != string(Running) || row.Fields[4].(int64) != v.Run.N {
 			return err
 		}
 		row.Fields[5] = reason

@@ -12,10 +12,11 @@ import (
 // cancelEvery is how often, at most, an engine that runs something looks for cancel requests.
 const cancelEvery = 100 * time.Millisecond
 
-// WatchCancels tells each cancel request to each, as long as not resting and not stopped. What cannot be read is told
-// to trouble, and looked for again.
-func (s *Store) WatchCancels(stop <-chan struct{}, resting func() bool, each func(tenant, thread, reason string), trouble func(error)) {
+// WatchCancels tells each request to cancel an attempt to each, until tick says to rest, or stop. It looks when
+// something changed or tick says so. What cannot be read is told to trouble, and looked for again.
+func (s *Store) WatchCancels(stop <-chan struct{}, tick func() (rest, look bool), each func(tenant, thread string, attempt int64, reason string), trouble func(error)) {
 	var since uint64
+	missed := false
 	for {
 		now, wake := s.DB.Changed(since)
 		since = now
@@ -26,23 +27,29 @@ func (s *Store) WatchCancels(stop <-chan struct{}, resting func() bool, each fun
 			timer.Stop()
 			return
 		}
-		if resting() {
+		rest, look := tick()
+		if rest {
 			return
 		}
 		select {
 		case <-wake:
-			if err := s.cancels(each); err != nil && !errors.Is(err, storage.ErrClosed) {
-				trouble(err)
-			}
+			look = true
 		default:
+		}
+		if !look && !missed {
+			continue
+		}
+		err := s.cancels(each)
+		if missed = err != nil; missed && !errors.Is(err, storage.ErrClosed) {
+			trouble(err)
 		}
 	}
 }
 
-func (s *Store) cancels(each func(tenant, thread, reason string)) error {
+func (s *Store) cancels(each func(tenant, thread string, attempt int64, reason string)) error {
 	var asked []*records.ThreadInfo
 	err := s.View(context.Background(), func(tx storage.Tx) error {
-		rows, err := tx.List(records.Thread, storage.Query{Index: "by_cancel", Range: storage.Range{From: "\x01"}})
+		rows, err := tx.List(records.Thread, storage.Query{Index: "by_cancel", Range: storage.Range{From: "\x00"}})
 		if err != nil {
 			return err
 		}
@@ -57,7 +64,7 @@ func (s *Store) cancels(each func(tenant, thread, reason string)) error {
 		return nil
 	})
 	for _, info := range asked {
-		each(info.Tenant, info.ID, info.Cancel)
+		each(info.Tenant, info.ID, info.Run, info.Cancel)
 	}
 	return err
 }
