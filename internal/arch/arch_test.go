@@ -23,6 +23,7 @@ var allowed = map[string][]string{
 
 	"audit":    {".", "storage"},
 	"approval": {".", "audit", "storage", "internal/core"},
+	"effect":   {".", "approval", "audit", "storage", "internal/core", "internal/schema"},
 
 	"internal/core":    {},
 	"internal/draw":    {"internal/core"},
