@@ -174,7 +174,7 @@ func (t *Thread) startAgain(ctx context.Context, d core.Def, home *local.Home, h
 	if run.Mode != Sync {
 		return pos, nil
 	}
-	return pos, home.Commit(context.WithoutCancel(ctx), core.Commit{})
+	return pos, home.Commit(ctx, core.Commit{})
 }
 
 // run is Run with whatever reads its input.

@@ -217,6 +217,22 @@ func (t *Thread) branch(d core.Def, home *local.Home, run *core.Run, from *core.
 	return cp, nil
 }
 
+// branchAgain is the branch of a fork or replay that is retried: it starts in the middle of a run, so the program's graph
+// must be one that what ran before cannot tell from its own.
+func (t *Thread) branchAgain(ctx context.Context, d core.Def, home *local.Home, run *core.Run, v *view) (*core.Checkpoint, error) {
+	if v.from == nil {
+		return nil, &PointError{Thread: t.id, Wanted: fmt.Sprintf("checkpoint number %d, from which run %s started", run.Before, run.ID)}
+	}
+	_, old, err := t.originOf(ctx, v.from)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.goesOn(v, v.from, old, d); err != nil {
+		return nil, err
+	}
+	return t.branch(d, home, run, v.from)
+}
+
 // withEdits merges outside changes like the writes of one task; what they do not touch stays, ephemeral values too.
 func (t *Thread) withEdits(d core.Def, from *core.Checkpoint, edits []core.Write) ([]*core.Value, error) {
 	if len(edits) == 0 {

@@ -143,9 +143,10 @@ func (t *Thread) resume(ctx context.Context, d core.Def, cfg *runConfig) (*Outco
 // goOn runs a claimed thread from its head as stored, or from its input where a crash lost the first checkpoints.
 func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, taken []*core.Question, cfg *runConfig, drift bool) (*Outcome, error) {
 	run := home.Run()
-	pos, err := home.Own(ctx)
+	claimed := context.WithoutCancel(ctx) // a caller who leaves now finds the run stopped, not crashed
+	pos, err := home.Own(claimed)
 	if err == nil && (pos.Head == nil || pos.Head.Run != run.N) {
-		pos, err = t.startAgain(ctx, d, home, pos.Head)
+		pos, err = t.startAgain(claimed, d, home, pos.Head)
 	}
 	if err != nil {
 		_ = home.Abandon(context.WithoutCancel(ctx))
@@ -275,7 +276,7 @@ func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcom
 	if run.Kind == core.RunInput {
 		cps = t.start(ctx, d, home.Fresh, &run, v.from)
 	} else {
-		branch, err := t.branch(d, home, &run, v.from)
+		branch, err := t.branchAgain(ctx, d, home, &run, v)
 		if err != nil {
 			return nil, err
 		}
