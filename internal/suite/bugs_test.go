@@ -293,7 +293,7 @@ func branchesDoNotMix(t *testing.T, _ *report) {
 func twoThousandSteps(t *testing.T, _ *report) {
 	onEach(t, func(t *testing.T, h *home) {
 		const rounds, item = 2000, 1000
-		m, th := grow(t, h, "t", 0, item, rounds)
+		m, th := grow(t, h, "t", growth{item: item}, rounds)
 		if total := m.total(); total > rounds*(item+300) {
 			t.Errorf("%d bytes written for %d that the nodes wrote", total, rounds*item)
 		}

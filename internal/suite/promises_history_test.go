@@ -120,18 +120,27 @@ type growing struct {
 	Items pawl.Append[string] `json:"items"`
 }
 
-// growth loops while there is something left; fixed and item are the bytes that each round writes, 0: none.
-func growth(fixed, item int) *pawl.Builder[growing] {
+// growth loops while there is something left.
+type growth struct {
+	fixed, item int  // bytes that each round writes; 0: none
+	recorded    bool // each round makes a recorded call
+}
+
+func (w growth) builder() *pawl.Builder[growing] {
 	return pawl.New[growing]("growth").
-		Node("round", func(_ context.Context, s *growing) error {
+		Node("round", func(ctx context.Context, s *growing) error {
 			n := s.Left.Get() - 1
 			s.Left.Set(n)
-			if mark := fmt.Sprintf("%08d", n); fixed > 0 {
-				s.Fixed.Set(mark + strings.Repeat("x", fixed-8))
+			if mark := fmt.Sprintf("%08d", n); w.fixed > 0 {
+				s.Fixed.Set(mark + strings.Repeat("x", w.fixed-8))
 			} else {
-				s.Items.Add(mark + strings.Repeat("y", item-8))
+				s.Items.Add(mark + strings.Repeat("y", w.item-8))
 			}
-			return nil
+			if !w.recorded {
+				return nil
+			}
+			_, err := pawl.Step(ctx, "call", func(context.Context) (int, error) { return n, nil })
+			return err
 		}).
 		Edge(pawl.Start, "round").
 		Route("round", func(s *growing) []pawl.Next {
@@ -157,10 +166,10 @@ func historyIsLinear(t *testing.T, _ *report) {
 }
 
 // grow runs a growth of n rounds and returns what it took.
-func grow(t testing.TB, h *home, id string, fixed, item, n int) (*meter, *pawl.ThreadOf[growing]) {
+func grow(t testing.TB, h *home, id string, w growth, n int) (*meter, *pawl.ThreadOf[growing]) {
 	t.Helper()
 	m := &meter{DB: h.open(t)}
-	g := build(t, growth(fixed, item))
+	g := build(t, w.builder())
 	th := g.Thread(engine(t, m, nil, g), id)
 	out, err := th.Run(context.Background(), &growing{Left: pawl.Of(n)})
 	mustBeDone(t, out, err)
@@ -171,8 +180,8 @@ func grow(t testing.TB, h *home, id string, fixed, item, n int) (*meter, *pawl.T
 // history is.
 func bytesAStep(t *testing.T, h *home) {
 	const rounds, payload, rest = 600, 1000, 300
-	for name, sizes := range map[string][2]int{"a Last of fixed size": {payload, 0}, "an Append": {0, payload}} {
-		m, _ := grow(t, h, name, sizes[0], sizes[1], rounds)
+	for name, w := range map[string]growth{"a Last of fixed size": {fixed: payload}, "an Append": {item: payload}} {
+		m, _ := grow(t, h, name, w, rounds)
 		steps := m.written[1 : len(m.written)-1] // without the acceptance and the end
 		if len(steps) < rounds-1 {
 			t.Fatalf("%s: %d Updates for %d super-steps", name, len(steps), rounds)
@@ -192,7 +201,7 @@ func bytesAStep(t *testing.T, h *home) {
 func smallItems(t *testing.T, h *home) {
 	total := map[int]int{}
 	for _, n := range []int{250, 500, 1000} {
-		m, th := grow(t, h, fmt.Sprint("small ", n), 0, 10, n)
+		m, th := grow(t, h, fmt.Sprint("small ", n), growth{item: 10}, n)
 		total[n] = m.total()
 		rows, read := m.loads(func() { statusOf(t, th) })
 		size := len(statusOf(t, th).Head.Values)
@@ -210,7 +219,7 @@ func loadIsBounded(t *testing.T, h *home) {
 	type cost struct{ state, read, fork, run int }
 	costs := map[int]cost{}
 	for _, n := range []int{20, 500} {
-		m, th := grow(t, h, fmt.Sprint("fixed ", n), 100, 0, n)
+		m, th := grow(t, h, fmt.Sprint("fixed ", n), growth{fixed: 100, recorded: true}, n)
 		h := history(t, th)
 		var c cost
 		c.state, _ = m.loads(func() { statusOf(t, th) })
