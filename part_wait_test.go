@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/memdb"
@@ -70,6 +72,45 @@ func TestATaskSettlesAnothersWait(t *testing.T) {
 	if err != nil || out.State.Result.Get() != `"settled"` {
 		t.Errorf("got %+v, %v", out, err)
 	}
+}
+
+// At the instant at which a wait is due nobody decides it any more.
+func TestAWaitThatIsDue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := memdb.Open(pawl.Kinds()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		eng, err := pawl.NewEngine(db, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer eng.Close()
+		g, err := pawl.New[partState]("due").Node("ask", func(ctx context.Context, s *partState) error {
+			task, _ := pawl.TaskFrom(ctx)
+			return errors.Join(task.Update(ctx, func(ctx context.Context, tx storage.Tx) error {
+				_, err := task.Wait(ctx, tx, pawl.Wait{Kind: "approval", Name: "pay", Digest: "d", Due: tx.Now().Add(time.Hour)})
+				return err
+			}), task.Closed(ctx))
+		}).Edge(pawl.Start, "ask").Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := g.Thread(eng, "a").Run(t.Context(), &partState{})
+		if err != nil || len(out.Waiting) != 1 {
+			t.Fatalf("got %+v, %v", out, err)
+		}
+		time.Sleep(time.Hour)
+		err = db.Update(t.Context(), func(_ context.Context, tx storage.Tx) error {
+			_, err := eng.AnswerTx(tx, out.Waiting[0].ID, pawl.Answer{})
+			return err
+		})
+		if e := (*pawl.AnswerError)(nil); !errors.As(err, &e) || e.Reason != pawl.ReasonExpired || !e.At.Equal(out.Waiting[0].Due) {
+			t.Errorf("too late: %v", err)
+		}
+	})
 }
 
 func second[T any](_ T, err error) error { return err }

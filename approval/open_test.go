@@ -91,6 +91,9 @@ func TestAnotherCall(t *testing.T) {
 		if err != nil || len(open) != 1 || open[0].ID != other.Wait {
 			t.Errorf("the open waits are %+v, %v", open, err)
 		}
+		if was, err := eng.FindQuestions(t.Context(), first.Wait, 1); err != nil || len(was) != 1 || was[0].State != "superseded" {
+			t.Errorf("the first wait is %+v, %v", was, err)
+		}
 		lost := (*approval.DecidedError)(nil)
 		if _, err := desk.Approve(as(t, "cfo"), first.ID, approval.Decision{Digest: "call-1"}); !errors.As(err, &lost) || lost.State != approval.Superseded {
 			t.Errorf("a yes to what was replaced: %v", err)

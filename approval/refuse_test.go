@@ -206,7 +206,30 @@ func TestExpiryUnseen(t *testing.T) {
 		if err != nil || len(open) != 1 || open[0].ID != p.only(approval.Filter{State: approval.Requested}).Wait {
 			t.Errorf("the open waits are %+v, %v", open, err)
 		}
+		if old, err := p.eng.FindQuestions(t.Context(), r.Wait, 1); err != nil || len(old) != 1 || old[0].State != "expired" {
+			t.Errorf("the earlier wait is %+v, %v", old, err)
+		}
 	})
+}
+
+// In a list of one state, what ends first comes first and what never ends last.
+func TestListsBeginWithWhatEndsFirst(t *testing.T) {
+	t.Parallel()
+	db := memory(t)
+	var want []string
+	for _, due := range []time.Duration{3 * time.Hour, time.Hour, 0, 2 * time.Hour} {
+		p := (&shop{due: due}).open(t, db, nil)
+		p.ask(due.String(), "call", due.String())
+	}
+	want = []string{"1h0m0s", "2h0m0s", "3h0m0s", "0s"}
+	p := (&shop{}).open(t, db, nil)
+	for _, f := range []approval.Filter{{State: approval.Requested}, {State: approval.Requested, Limit: 2}} {
+		for i, r := range p.list(f) {
+			if r.Thread != want[i] {
+				t.Errorf("limit %d: place %d has %s, want %s", f.Limit, i, r.Thread, want[i])
+			}
+		}
+	}
 }
 
 // A grant that is not used in time lapses, at the instant itself; the thread asks anew and cannot use the old one.
