@@ -97,7 +97,7 @@ func (t *tour) tell(format string, args ...any) { fmt.Fprintf(t.tale, format+"\n
 // play runs the whole tour. This process never runs a node: it starts workers, reads, and answers.
 func (t *tour) play(ctx context.Context) (*report, error) {
 	begin := time.Now()
-	err := onStage(t.p, t.dir, &scene{ledger: ledgerOf(t.dir)}, func(at place) error {
+	err := onStage(t.dir, &scene{ledger: ledgerOf(t.dir)}, func(at place) error {
 		t.place = at
 		t.tell(opening)
 		for _, act := range []func(context.Context) error{t.killedInTheMiddle, t.killedWaiting, t.answered, t.forked} {

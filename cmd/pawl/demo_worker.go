@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/storage"
 )
 
@@ -55,7 +56,7 @@ func workerCommand(p *cli.Program) *cobra.Command {
 				<-ctx.Done()
 				return context.Cause(ctx)
 			}}
-			return onStage(p, dir, s, func(at place) error {
+			return onStage(dir, s, func(at place) error {
 				status, err := perform(ctx, at.thread, verb)
 				if err != nil {
 					return err
@@ -80,8 +81,8 @@ type place struct {
 }
 
 // onStage opens the demo's database with its graph for as long as use runs.
-func onStage(p *cli.Program, dir string, s *scene, use func(place) error) (err error) {
-	db, err := p.Open(databaseOf(dir))
+func onStage(dir string, s *scene, use func(place) error) (err error) {
+	db, err := house.OpenFile(databaseOf(dir))
 	if err != nil {
 		return err
 	}

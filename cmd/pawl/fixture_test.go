@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/house"
 )
 
 // note is the state of the fixtures' graphs.
@@ -112,7 +113,7 @@ func patch(path string, at int64, bytes []byte) error {
 }
 
 func fixtureEngine(path string, use func(*pawl.Engine) error) error {
-	db, err := openFile(path)
+	db, err := house.OpenFile(path)
 	if err != nil {
 		return err
 	}

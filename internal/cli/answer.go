@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/storage"
 )
 
 // answerView is what became of an answer. It is printed for refusals too.
@@ -50,19 +49,19 @@ func (p *Program) answer() *cobra.Command {
   echo '{"ok": true}' | pawl answer 3f9c27 - -o json`,
 		ValidArgsFunction: p.completeQuestions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			given, err := p.given(cmd.Context(), args[1])
+			given, err := p.text(cmd.Context(), args[1])
 			if err != nil {
 				return err
 			}
-			return p.home(func(eng *pawl.Engine, _ storage.DB) error {
-				v, failure := p.give(cmd.Context(), eng, args[0], given, digest)
+			return p.within(cmd.Context(), func(h *home) error {
+				v, failure := p.give(cmd.Context(), h.eng, args[0], given, digest)
 				if v == nil {
 					return failure
 				}
 				if failure != nil && !p.JSON() {
 					return failure
 				}
-				return errors.Join(failure, p.Emit(v, func(g *Page) { v.print(g, p.dbFlag) }))
+				return errors.Join(failure, p.Emit(v, func(g *Page) { v.print(g, p) }))
 			})
 		},
 	}
@@ -71,19 +70,19 @@ func (p *Program) answer() *cobra.Command {
 	return c
 }
 
-// most is how much is read of an answer from the standard input.
+// most is how much is read from the standard input.
 const most = 16 << 20
 
-func (p *Program) given(ctx context.Context, arg string) (string, error) {
+func (p *Program) text(ctx context.Context, arg string) (string, error) {
 	if arg != "-" {
 		return arg, nil
 	}
 	doc, err := Await(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(p.Stdin, most+1)) })
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("reading the answer from the standard input: %w; nothing was answered", err)
+		return "", fmt.Errorf("reading the standard input: %w; nothing was done", err)
 	case len(doc) > most:
-		return "", &Error{Usage, fmt.Errorf("the answer on the standard input is longer than %d bytes; nothing was answered", most)}
+		return "", &Error{Usage, fmt.Errorf("the standard input is longer than %d bytes; nothing was done", most)}
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(doc), "\n"), "\r"), nil
 }
@@ -99,8 +98,8 @@ func (p *Program) give(ctx context.Context, eng *pawl.Engine, id, given, digest 
 	}
 	v := viewOfQuestion(q)
 	if digest != "" && digest != q.Digest { // an id names one body for ever, so this cannot become wrong meanwhile
-		err := &Error{Conflict, fmt.Errorf("question %s has the digest %s, not %s as given: look at it again with pawl threads show %s; nothing was answered",
-			q.ID, q.Digest, digest, q.Thread)}
+		err := &Error{Conflict, fmt.Errorf("question %s has the digest %s, not %s as given: look at it again with %s; nothing was answered",
+			q.ID, q.Digest, digest, p.Command("threads show %s", shellWord(q.Thread)))}
 		v.Verdict, v.Message = "other digest", err.Error()
 		return v, err
 	}
@@ -159,7 +158,7 @@ func valueFor(q *pawl.Question, given string) (json.RawMessage, error) {
 	return json.RawMessage(given), nil
 }
 
-func (v *answerView) print(g *Page, dbFlag string) {
+func (v *answerView) print(g *Page, p *Program) {
 	said := fmt.Sprintf("%s to %s of thread %s by %s (unverified)", short(compact(v.Answer), widest), v.Name, v.Thread, v.By)
 	switch v.Verdict {
 	case "submitted":
@@ -170,7 +169,11 @@ func (v *answerView) print(g *Page, dbFlag string) {
 	default:
 		g.Line("answered: %s", said)
 	}
-	g.Line("Look: pawl threads show %s%s", shellWord(v.Thread), dbFlag)
+	g.Line("Look: %s", p.Command("threads show %s", shellWord(v.Thread)))
+	if p.serves(v.Graph) {
+		g.Line("Go on: %s", p.Command("runs resume %s", shellWord(v.Thread)))
+		return
+	}
 	g.Line("The thread goes on with a resume in the program that has graph %q.", v.Graph)
 }
 
@@ -178,8 +181,8 @@ func (v *answerView) print(g *Page, dbFlag string) {
 func (p *Program) completeQuestions(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	var ids []string
 	if len(args) == 0 && p.settle(cmd) == nil {
-		_ = p.home(func(eng *pawl.Engine, _ storage.DB) error {
-			open, err := eng.Questions(cmd.Context(), 1000)
+		_ = p.within(cmd.Context(), func(h *home) error {
+			open, err := h.eng.Questions(cmd.Context(), 1000)
 			for _, q := range open {
 				if strings.HasPrefix(q.ID, begun) {
 					ids = append(ids, q.ID+"\t"+q.Name+" of "+q.Thread)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/sqlite"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/storage"
 )
 
@@ -134,7 +134,6 @@ func TestColour(t *testing.T) {
 func testEnv(out io.Writer, talk *bytes.Buffer) Env {
 	return Env{
 		Stdin: strings.NewReader(""), Stdout: out, Stderr: talk, Getenv: func(string) string { return "" }, Now: time.Now, User: "ann",
-		Open: func(path string) (storage.DB, error) { return sqlite.Open(path, pawl.Kinds()...) },
 	}
 }
 
@@ -215,7 +214,7 @@ func (f readFunc) Read(b []byte) (int, error) { return f(b) }
 
 func withEngine(t *testing.T, path string, use func(*pawl.Engine)) {
 	t.Helper()
-	db, err := sqlite.Open(path, pawl.Kinds()...)
+	db, err := house.OpenFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/storage"
 )
 
@@ -54,16 +55,16 @@ func (p *Program) doctor() *cobra.Command {
 		Use: "doctor", Short: "Is the database well? Silent when it is", Long: aboutDoctor, Args: p.takes(0, "no argument"),
 		Example: "  pawl doctor && echo well\n  pawl doctor -v --db /var/lib/my.db",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.home(func(eng *pawl.Engine, db storage.DB) error {
-				h, err := p.examine(cmd.Context(), eng, db)
+			return p.within(cmd.Context(), func(h *home) error {
+				found, err := p.examine(cmd.Context(), h.eng, h.DB)
 				if err != nil {
 					return err
 				}
 				if !verbose && !p.JSON() {
 					return nil
 				}
-				h.Writes = p.measure(cmd.Context())
-				return p.Emit(h, func(g *Page) { h.print(g) })
+				found.Writes = p.measure(cmd.Context())
+				return p.Emit(found, func(g *Page) { found.print(g) })
 			})
 		},
 	}
@@ -126,7 +127,7 @@ func (p *Program) timed(ctx context.Context, writes int) (took []time.Duration, 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	db, err := p.Open(filepath.Join(dir, "scratch.db"))
+	db, err := house.OpenFile(filepath.Join(dir, "scratch.db"))
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/approval"
+	"github.com/pawl-dev/pawl/effect"
 	"github.com/pawl-dev/pawl/storage"
 )
 
@@ -51,12 +53,19 @@ func CodeOf(err error) int {
 		answer  *pawl.AnswerError
 		verb    *pawl.VerbError
 		version *pawl.VersionError
+		decided *approval.DecidedError
+		digest  *approval.DigestError
+		settled *effect.SettledError
+		open    *effect.UnsettledError
+		run     *pawl.RunError
 	)
 	switch {
 	case err == nil:
 		return OK
 	case errors.As(err, &coded):
 		return coded.Code
+	case errors.As(err, &run): // what its node met is not what this command met
+		return Failed
 	case errors.Is(err, context.Canceled):
 		return Interrupted
 	case errors.Is(err, context.DeadlineExceeded):
@@ -67,7 +76,8 @@ func CodeOf(err error) int {
 		return Denied
 	case errors.As(err, &answer):
 		return answerCode(answer.Reason)
-	case errors.As(err, &verb), errors.As(err, &version), errors.Is(err, pawl.ErrBusy):
+	case errors.As(err, &verb), errors.As(err, &version), errors.Is(err, pawl.ErrBusy), errors.Is(err, pawl.ErrExpired),
+		errors.As(err, &decided), errors.As(err, &digest), errors.As(err, &settled), errors.As(err, &open):
 		return Conflict
 	case errors.As(err, &opening):
 		return openCode(opening.Reason)

@@ -6,14 +6,22 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/storage"
 )
 
-// home opens the database, which must exist, and the tenant's view of an engine over it, for as long as use runs.
-func (p *Program) home(use func(eng *pawl.Engine, db storage.DB) error) (err error) {
+// home is an open database as one tenant sees it.
+type home struct {
+	*house.House
+	eng *pawl.Engine
+}
+
+// within opens the database, which must exist, for as long as use runs.
+func (p *Program) within(ctx context.Context, use func(*home) error) error {
 	st, err := os.Stat(p.db)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -23,34 +31,50 @@ func (p *Program) home(use func(eng *pawl.Engine, db storage.DB) error) (err err
 	case st.Mode().IsRegular() && st.Size() == 0:
 		return &storage.OpenError{Where: p.db, Reason: storage.NotPawl, Detail: "the file is empty"}
 	}
-	db, err := p.Open(p.db)
+	return p.made(ctx, use)
+}
+
+// made is within for commands that may make the database.
+func (p *Program) made(ctx context.Context, use func(*home) error) (err error) {
+	h, err := house.Open(ctx, "sqlite:"+p.db, p.Graphs...)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	eng, err := pawl.NewEngine(db, nil)
-	if err != nil {
-		return err
+	defer func() { err = errors.Join(err, h.Close()) }()
+	return use(&home{h, h.Engine.Tenant(p.tenant)})
+}
+
+// serves says whether this program has a graph's code.
+func (p *Program) serves(graph string) bool { return slices.Contains(p.served(), graph) }
+
+// needs refuses a verb that runs nodes where their code is not.
+func (p *Program) needs(graph, verb string) error {
+	if p.serves(graph) {
+		return nil
 	}
-	defer func() { err = errors.Join(err, eng.Close()) }()
-	if err := eng.Register(p.Graphs...); err != nil {
-		return err
+	have := "this program has none"
+	if names := p.served(); len(names) > 0 {
+		have = "this program has " + strings.Join(names, ", ") + meant(graph, names...)
 	}
-	return use(eng.Tenant(p.tenant), db)
+	return &Error{NotFound, fmt.Errorf("%s needs the code of graph %q (%s); nothing was done; use the graph's own program, made with app.Main",
+		verb, graph, have)}
 }
 
 // thread finds a thread by its id, or by the start of it that no other has.
 func (p *Program) thread(ctx context.Context, eng *pawl.Engine, id string) (*pawl.Thread, *pawl.ThreadState, error) {
 	t := eng.Thread("", id)
 	state, err := t.State(ctx)
-	if err != nil || state.Status != pawl.StatusNew {
+	if err != nil {
 		return t, state, err
 	}
-	var found []string
+	if state.Status != pawl.StatusNew {
+		return eng.Thread(state.Graph, id), state, nil
+	}
 	list, err := eng.Threads(ctx, id, 5) // ids that start with id follow it
 	if err != nil {
 		return nil, nil, err
 	}
+	var found []string
 	for _, l := range list {
 		if strings.HasPrefix(l.Thread, id) {
 			found = append(found, l.Thread)
@@ -58,17 +82,19 @@ func (p *Program) thread(ctx context.Context, eng *pawl.Engine, id string) (*paw
 	}
 	switch len(found) {
 	case 1:
-		t = eng.Thread("", found[0])
-		state, err = t.State(ctx)
-		return t, state, err
+		state, err = eng.Thread("", found[0]).State(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		return eng.Thread(state.Graph, found[0]), state, nil
 	case 0:
-		return nil, nil, &pawl.NotFoundError{What: "thread", ID: id, Hint: "pawl threads list shows what there is" + p.nearThread(ctx, eng, id)}
+		return nil, nil, &pawl.NotFoundError{What: "thread", ID: id, Hint: p.Name + " threads list shows what there is" + nearThread(ctx, eng, id)}
 	}
 	return nil, nil, ambiguous("thread", id, found)
 }
 
 // nearThread guesses among the first thousand threads.
-func (p *Program) nearThread(ctx context.Context, eng *pawl.Engine, id string) string {
+func nearThread(ctx context.Context, eng *pawl.Engine, id string) string {
 	list, err := eng.Threads(ctx, "", 1000)
 	if err != nil {
 		return ""
@@ -90,13 +116,39 @@ func (p *Program) question(ctx context.Context, eng *pawl.Engine, id string) (*p
 	case len(found) == 1 && id != "":
 		return &found[0], nil
 	case len(found) == 0 || id == "":
-		return nil, &pawl.NotFoundError{What: "question", ID: id, Hint: "pawl threads show THREAD lists open ones"}
+		return nil, &pawl.NotFoundError{What: "question", ID: id, Hint: p.Name + " threads show THREAD lists open ones"}
 	}
 	var ids []string
 	for _, q := range found {
 		ids = append(ids, q.ID)
 	}
 	return nil, ambiguous("question", id, ids)
+}
+
+// checkpoint finds a checkpoint by its id, or by the start or the end of it that no other has.
+func checkpoint(ctx context.Context, t *pawl.Thread, id string) (string, error) {
+	if s, err := t.Snapshot(ctx, id); err == nil {
+		return s.Checkpoint, nil
+	} else if !errors.Is(err, pawl.ErrNotFound) {
+		return "", err
+	}
+	history, err := t.History(ctx, pawl.Page{Limit: 1000})
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, s := range history {
+		if strings.HasPrefix(s.Checkpoint, id) || strings.HasSuffix(s.Checkpoint, id) {
+			found = append(found, s.Checkpoint)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return id, nil // the engine says what there is
+	}
+	return "", ambiguous("checkpoint", id, found)
 }
 
 func ambiguous(what, id string, found []string) error {

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -17,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/storage"
 )
 
 // DefaultDB is the database that commands look for when neither --db nor PAWL_DB names one.
@@ -30,11 +30,12 @@ type Env struct {
 	Stderr io.Writer // talk
 	Getenv func(string) string
 	Now    func() time.Time
-	User   string // of the operating system; recorded with what is changed, as unverified
-	Person bool   // Stdin is a terminal: somebody can be asked, on Stderr
-	Screen bool   // Stdout is a terminal: colours mean something
-	// Open opens a database that exists.
-	Open func(path string) (storage.DB, error)
+	User   string   // of the operating system; recorded with what is changed, as unverified
+	Groups []string // of that user
+	Person bool     // Stdin is a terminal: somebody can be asked, on Stderr
+	Screen bool     // Stdout is a terminal: colours mean something
+	// Name is how the program is called, as it stands in the commands that it prints. Empty: pawl.
+	Name string
 	// Graphs are those whose code this program has.
 	Graphs []pawl.Registrable
 }
@@ -47,25 +48,47 @@ type Program struct {
 	output  string
 	asJSON  bool
 	db      string
-	dbFlag  string // " --db file" where the flag was given, for commands that are printed
+	given   string // " --db file --tenant t" where the flags were given, for commands that are printed
 	tenant  string
 	noInput bool
 	reason  string
+	actor   string
+	groups  []string
 }
 
 const overview = `Pawl runs agent graphs that survive crashes, wait for people and do not repeat what is done.
 
-This program reads and answers the threads of a database. Verbs that run nodes (run, resume, retry, fork) belong to the
-program that has the graph's code.`
+This program reads, answers, approves, cancels and deletes the threads of a database. Verbs that run nodes (start, resume,
+retry, fork) belong to the program that has the graph's code: one made with app.Main.`
 
-// New makes a program with the commands that need no graph's code.
-func New(env Env) *Program {
-	p := &Program{Env: env}
-	p.Root = p.group("pawl", overview, `  pawl demo                           a tour: two kills, one question, one fork
+const ownOverview = `A program of agent graphs that survive crashes, wait for people and do not repeat what is done.
+
+It has the code of: %s.`
+
+const examples = `  pawl demo                           a tour: two kills, one question, one fork
   pawl threads list                   what there is in pawl.db
   pawl threads show order-17          where it stands, what it asks, what will run again
   pawl answer 3f9c '"yes"'            answer a question by the start of its id
-  pawl doctor -v --db /var/lib/my.db  is the database well?`)
+  pawl doctor -v --db /var/lib/my.db  is the database well?`
+
+const ownExamples = `  pawl runs start %[1]s order-17 --input '{}'   start a run; it stops when it is over, or waits for a person
+  pawl threads show order-17          where it stands, what it asks, what will run again
+  pawl answer 3f9c yes                answer a question by the start of its id
+  pawl runs resume order-17           go on
+  pawl graph show %[1]s -o mermaid    draw it`
+
+// New makes a program with all commands but those of the stock binary alone.
+func New(env Env) *Program {
+	p := &Program{Env: env}
+	if p.Name == "" {
+		p.Name = stock
+	}
+	about, how := overview, examples
+	if names := p.served(); len(names) > 0 {
+		about, how = fmt.Sprintf(ownOverview, strings.Join(names, ", ")), fmt.Sprintf(ownExamples, names[0])
+	}
+	p.Root = p.group("pawl", about, how)
+	p.Root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: p.Name}
 	p.Root.SilenceUsage, p.Root.SilenceErrors = true, true
 	p.Root.Version = buildVersion().Version
 	p.Root.SetOut(env.Stdout)
@@ -75,14 +98,32 @@ func New(env Env) *Program {
 	p.Root.SetHelpTemplate("{{with (or .Long .Short)}}{{.}}\n\n{{end}}{{.UsageString}}")
 	p.Root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return p.misuse(cmd, err) })
 	f := p.Root.PersistentFlags()
-	f.StringVarP(&p.output, "output", "o", "table", "`format`: table, or json for one document")
+	f.StringVarP(&p.output, "output", "o", "table", "`format`: table, json for one document, jsonl for one line an item (environment: PAWL_OUTPUT)")
 	f.BoolVar(&p.asJSON, "json", false, "the same as -o json")
 	f.StringVar(&p.db, "db", "", "the database `file` (environment: PAWL_DB; default "+DefaultDB+")")
 	f.StringVar(&p.tenant, "tenant", "", "see the threads of this `tenant` (environment: PAWL_TENANT)")
-	f.BoolVar(&p.noInput, "no-input", false, "never ask anything")
+	f.StringVar(&p.actor, "actor", "", "act under this `name`; recorded as unverified, with the system's user (environment: PAWL_ACTOR)")
+	f.StringSliceVar(&p.groups, "group", nil, "act as a member of this `group` too, for approvals (environment: PAWL_GROUP)")
+	f.BoolVar(&p.noInput, "no-input", false, "never ask anything (environment: PAWL_NO_INPUT)")
 	p.Root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return p.settle(cmd) }
-	p.Root.AddCommand(p.threads(), p.answer(), p.doctor(), p.version())
+	p.Root.AddCommand(p.threads(), p.runs(), p.answer(), p.approvalsGroup(), p.approvalsApprove(), p.effectsGroup(), p.auditGroup(),
+		p.graph(), p.doctor(), p.version())
+	p.rename(p.Root)
 	return p
+}
+
+const stock = "pawl"
+
+// served names the graphs whose code this program has.
+func (p *Program) served() []string {
+	var names []string
+	for _, g := range p.Graphs {
+		if n, ok := g.(interface{ Name() string }); ok {
+			names = append(names, n.Name())
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // usage leads with examples. Exit codes stand in the help of the whole program.
@@ -107,24 +148,49 @@ Exit codes: {{.Root.Name}} --help
 
 // settle reads what flags and environment say together.
 func (p *Program) settle(cmd *cobra.Command) error {
+	if p.given = ""; p.db != "" {
+		p.given += " --db " + shellWord(p.db)
+	}
+	if p.tenant != "" {
+		p.given += " --tenant " + shellWord(p.tenant)
+	}
+	for _, name := range []string{"output", "db", "tenant", "actor", "group", "no-input"} {
+		variable := "PAWL_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		f, val := cmd.Flags().Lookup(name), p.Getenv(variable)
+		if f == nil || f.Changed || val == "" {
+			continue
+		}
+		if err := f.Value.Set(val); err != nil {
+			return p.misuse(cmd, fmt.Errorf("%s=%s: %w", variable, val, err))
+		}
+	}
 	if p.asJSON {
 		p.output = "json"
 	}
-	if !slices.Contains([]string{"table", "json"}, p.output) {
-		return p.misuse(cmd, fmt.Errorf("-o %s: there are table and json%s", p.output, meant(p.output, "table", "json")))
+	formats := []string{"table", "json", "jsonl"}
+	if cmd.Annotations[moreFormats] != "" {
+		formats = append(formats, strings.Fields(cmd.Annotations[moreFormats])...)
 	}
-	if p.tenant == "" {
-		p.tenant = p.Getenv("PAWL_TENANT")
+	if !slices.Contains(formats, p.output) {
+		return p.misuse(cmd, fmt.Errorf("-o %s: there are %s%s", p.output, strings.Join(formats, ", "), meant(p.output, formats...)))
 	}
-	if p.db != "" {
-		p.dbFlag = " --db " + shellWord(p.db)
+	if p.db == "" {
+		p.db = DefaultDB
 	}
-	for _, from := range []string{p.db, p.Getenv("PAWL_DB"), DefaultDB} {
-		if p.db = from; from != "" {
-			break
-		}
-	}
+	cmd.SetContext(pawl.WithActor(cmd.Context(), p.who()))
 	return nil
+}
+
+// moreFormats annotates a command that has formats of its own.
+const moreFormats = "formats"
+
+// who acts: the system's user, or under a name that they give themselves.
+func (p *Program) who() pawl.Actor {
+	a := pawl.Actor{ID: p.User, Kind: "unverified", Groups: slices.Concat(p.Groups, p.groups)}
+	if p.actor != "" && p.actor != p.User {
+		a.ID, a.Kind = p.actor, "unverified, given by "+p.User
+	}
+	return a
 }
 
 // shellWord quotes what a shell would take apart.
@@ -140,7 +206,6 @@ func shellWord(s string) string {
 // Run runs the command line and returns the exit code. What went wrong is told on Stderr.
 func (p *Program) Run(ctx context.Context, args []string) int {
 	p.Root.SetArgs(args)
-	ctx = pawl.WithActor(ctx, pawl.Actor{ID: p.User, Kind: "unverified"})
 	err := p.Root.ExecuteContext(ctx)
 	if err == nil {
 		return OK
@@ -149,7 +214,7 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 	if code == Failed && errors.Is(ctx.Err(), context.Canceled) {
 		code = Interrupted
 	}
-	fmt.Fprintln(p.Stderr, "pawl: "+clean(strings.TrimPrefix(err.Error(), "pawl: ")))
+	fmt.Fprintln(p.Stderr, p.Name+": "+clean(strings.TrimPrefix(err.Error(), "pawl: ")))
 	return code
 }
 
@@ -185,27 +250,93 @@ func (p *Program) misuse(cmd *cobra.Command, err error) error {
 	return &Error{Usage, fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 }
 
-// JSON says whether one document was asked for.
-func (p *Program) JSON() bool { return p.output == "json" }
+// rename puts the program's own name into the help, which is written for the stock binary.
+func (p *Program) rename(c *cobra.Command) {
+	if p.Name == stock {
+		return
+	}
+	for _, top := range p.Root.Commands() {
+		own := strings.NewReplacer(stock+" "+top.Name(), p.Name+" "+top.Name())
+		c.Example, c.Long = own.Replace(c.Example), own.Replace(c.Long)
+	}
+	for _, sub := range c.Commands() {
+		p.rename(sub)
+	}
+}
+
+// Command is a command line of this program, for people to copy.
+func (p *Program) Command(format string, args ...any) string {
+	return p.Name + " " + fmt.Sprintf(format, args...) + p.given
+}
+
+// JSON says whether a program reads the output.
+func (p *Program) JSON() bool { return p.output == "json" || p.output == "jsonl" }
 
 // MayAsk says whether a person is there and may be asked.
 func (p *Program) MayAsk() bool { return p.Person && !p.noInput && !p.JSON() }
 
-// Emit writes a command's result to Stdout: the value as one JSON document, or what table makes of it.
+// Emit writes a command's result to Stdout: the value as one JSON document or as lines, or what table makes of it.
 func (p *Program) Emit(value any, table func(*Page)) error {
 	var b bytes.Buffer
-	if p.JSON() {
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		if err := e.Encode(value); err != nil {
+	switch p.output {
+	case "json":
+		if err := writeJSON(&b, value, "  "); err != nil {
 			return err
 		}
-	} else {
+	case "jsonl":
+		if err := writeLines(&b, value); err != nil {
+			return err
+		}
+	default:
 		table(&Page{b: &b, now: p.Now(), colour: p.colour()})
 	}
 	_, err := p.Stdout.Write(b.Bytes())
 	return err
+}
+
+func writeJSON(b *bytes.Buffer, value any, indent string) error {
+	e := json.NewEncoder(b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	return e.Encode(value)
+}
+
+// writeLines writes a list as one line an item, and anything else as one line.
+func writeLines(b *bytes.Buffer, value any) error {
+	var whole bytes.Buffer
+	if err := writeJSON(&whole, value, ""); err != nil {
+		return err
+	}
+	items := []json.RawMessage{whole.Bytes()}
+	if bytes.HasPrefix(whole.Bytes(), []byte("[")) {
+		if err := json.Unmarshal(whole.Bytes(), &items); err != nil {
+			return err
+		}
+	}
+	for _, item := range items {
+		b.Write(bytes.TrimSpace(item))
+		b.WriteByte('\n')
+	}
+	return nil
+}
+
+// page is text as Emit makes it.
+func (p *Program) page(table func(*Page)) string {
+	var b bytes.Buffer
+	table(&Page{b: &b, now: p.Now()})
+	return b.String()
+}
+
+// ask asks a person for a line, on Stderr.
+func (p *Program) ask(ctx context.Context, question string) (string, error) {
+	fmt.Fprint(p.Stderr, question)
+	return Await(ctx, func() (string, error) {
+		line, err := bufio.NewReader(p.Stdin).ReadString('\n')
+		if err != nil && line == "" {
+			return "", fmt.Errorf("there was no answer: %w; nothing was done", err)
+		}
+		return strings.ToLower(strings.TrimSpace(line)), nil
+	})
 }
 
 // talk writes a line to Stderr.

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/storage"
 )
 
 // threadView is what threads show prints: the thread's state, and what a resume would do.
@@ -32,8 +31,8 @@ func (p *Program) threadsShow() *cobra.Command {
 		Example:           "  pawl threads show order-17\n  pawl threads show ord -o json",
 		ValidArgsFunction: p.completeThreads,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.home(func(eng *pawl.Engine, _ storage.DB) error {
-				_, state, err := p.thread(cmd.Context(), eng, args[0])
+			return p.within(cmd.Context(), func(h *home) error {
+				_, state, err := p.thread(cmd.Context(), h.eng, args[0])
 				if err != nil {
 					return err
 				}
@@ -50,9 +49,16 @@ func (p *Program) viewOf(s *pawl.ThreadState) *threadView {
 		v.Waiting = []pawl.Question{}
 	}
 	for _, q := range v.Waiting {
-		v.Actions = append(v.Actions, "pawl answer "+q.ID[:12]+" VALUE --digest "+q.Digest+p.dbFlag)
+		v.Actions = append(v.Actions, p.actionOn(q))
 	}
-	v.Actions = append(v.Actions, "pawl threads history "+shellWord(s.Thread)+p.dbFlag)
+	if p.serves(s.Graph) {
+		for _, verb := range s.Legal {
+			if verb == pawl.VerbResume || verb == pawl.VerbRetry {
+				v.Actions = append(v.Actions, p.Command("runs %s %s", verb, shellWord(s.Thread)))
+			}
+		}
+	}
+	v.Actions = append(v.Actions, p.Command("threads history %s", shellWord(s.Thread)))
 	if s.Head == nil || s.Status == pawl.Done || s.Status == pawl.Cancelled || s.Cause == pawl.CauseConcluded {
 		return v
 	}
@@ -67,6 +73,23 @@ func (p *Program) viewOf(s *pawl.ThreadState) *threadView {
 	}
 	return v
 }
+
+// actionOn is the command that a person wants for an open question.
+func (p *Program) actionOn(q pawl.Question) string {
+	switch q.Kind {
+	case "":
+		return p.Command("answer %s VALUE --digest %s", q.ID[:12], q.Digest)
+	case kindApproval:
+		return p.Command("approvals show %s", q.ID[:12])
+	}
+	return p.Command("effects list --thread %s", shellWord(q.Thread))
+}
+
+// The kinds of waits that are decided at a desk.
+const (
+	kindApproval = "approval"
+	kindDoubt    = "doubt"
+)
 
 // entered says why a task that has not ended was entered before, as far as the database knows.
 func entered(s *pawl.ThreadState, t pawl.TaskState) string {
@@ -106,12 +129,17 @@ func (v *threadView) print(g *Page) {
 	if v.Stranded {
 		g.Line("\nVerbs that run nodes need the program that has graph %q; this one reads and answers.", v.Graph)
 	}
-	for _, q := range v.Waiting {
-		g.Line("\nQuestion %s (%s), node %s, asked %s, expires %s", q.Name, q.ID, q.Node, g.Ago(q.Asked), expiry(g, q))
+	printQuestions(g, v.Waiting)
+	v.printNext(g)
+}
+
+func printQuestions(g *Page, open []pawl.Question) {
+	for _, q := range open {
+		what := map[string]string{"": "Question", kindApproval: "Approval of", kindDoubt: "Outcome unknown:"}[q.Kind]
+		g.Line("\n%s %s (%s), node %s, asked %s, expires %s", what, q.Name, q.ID, q.Node, g.Ago(q.Asked), expiry(g, q))
 		g.Line("  %s", short(compact(q.Body), 16*widest))
 		g.Line("  digest %s", q.Digest)
 	}
-	v.printNext(g)
 }
 
 func expiry(g *Page, q pawl.Question) string {

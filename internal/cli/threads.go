@@ -10,15 +10,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/storage"
 )
 
 func (p *Program) threads() *cobra.Command {
 	c := p.group("threads", "Threads: what runs, what waits and what happened", `  pawl threads list --status waiting
   pawl threads show order-17
-  pawl threads history order-17 -o json`)
+  pawl threads history order-17 -o json
+  pawl threads fork order-17 --before decide --set amount=7 --dry-run`)
 	c.Aliases = []string{"thread"}
-	c.AddCommand(p.threadsList(), p.threadsShow(), p.threadsHistory())
+	c.AddCommand(p.threadsList(), p.threadsShow(), p.threadsState(), p.threadsHistory(), p.threadsFork(), p.threadsExport(), p.threadsDelete())
 	return c
 }
 
@@ -46,8 +46,8 @@ func (p *Program) threadsList() *cobra.Command {
 			keep := func(t pawl.ThreadInfo) bool {
 				return (status == "" || string(t.Status) == status) && (graph == "" || t.Graph == graph)
 			}
-			return p.home(func(eng *pawl.Engine, _ storage.DB) error {
-				list, more, err := collect(cmd, eng, after, limit, keep)
+			return p.within(cmd.Context(), func(h *home) error {
+				list, more, err := collect(cmd, h.eng, after, limit, keep)
 				if err != nil {
 					return err
 				}
@@ -112,8 +112,8 @@ func (p *Program) threadsHistory() *cobra.Command {
 			if page.Limit < 1 {
 				return p.misuse(cmd, fmt.Errorf("--limit %d: it is at least 1", page.Limit))
 			}
-			return p.home(func(eng *pawl.Engine, _ storage.DB) error {
-				t, _, err := p.thread(cmd.Context(), eng, args[0])
+			return p.within(cmd.Context(), func(h *home) error {
+				t, _, err := p.thread(cmd.Context(), h.eng, args[0])
 				if err != nil {
 					return err
 				}
@@ -163,8 +163,8 @@ func compact(doc []byte) string {
 func (p *Program) completeThreads(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	var ids []string
 	if len(args) == 0 && p.settle(cmd) == nil {
-		_ = p.home(func(eng *pawl.Engine, _ storage.DB) error {
-			list, err := eng.Threads(cmd.Context(), "", 1000)
+		_ = p.within(cmd.Context(), func(h *home) error {
+			list, err := h.eng.Threads(cmd.Context(), "", 1000)
 			for _, t := range list {
 				if strings.HasPrefix(t.Thread, begun) {
 					ids = append(ids, t.Thread+"\t"+string(t.Status))

@@ -1,0 +1,299 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/approval"
+)
+
+// approvals is the tenant's desk.
+func (h *home) approvals() *approval.Desk { return approval.NewDesk(h.eng, h.DB) }
+
+// requestView is a request as it is printed.
+type requestView struct {
+	ID         string          `json:"id"`
+	State      approval.State  `json:"state"`
+	Effect     string          `json:"effect"`
+	Ref        string          `json:"ref"`
+	Call       json.RawMessage `json:"call"`   // redacted
+	Digest     string          `json:"digest"` // of the exact call: what is approved
+	ViewDigest string          `json:"view_digest"`
+	Redaction  string          `json:"redaction"`
+	To         string          `json:"to"`
+	Thread     string          `json:"thread"`
+	Graph      string          `json:"graph"`
+	Node       string          `json:"node"`
+	Run        string          `json:"run"`
+	Operation  string          `json:"operation"`
+	Wait       string          `json:"wait"` // the id under which the thread shows it
+	Requested  time.Time       `json:"requested"`
+	Due        time.Time       `json:"due,omitzero"`
+	Until      time.Time       `json:"until,omitzero"` // when an unused grant lapses
+	Decided    time.Time       `json:"decided,omitzero"`
+	By         string          `json:"by,omitempty"`
+	Reason     string          `json:"reason,omitempty"`
+	UsedBy     string          `json:"used_by,omitempty"`
+	Unused     string          `json:"unused,omitempty"` // why it ended without a dispatch
+}
+
+func viewOfRequest(r *approval.Request) requestView {
+	return requestView{
+		ID: r.ID, State: r.State, Effect: r.Effect, Ref: r.Ref, Call: r.View, Digest: r.Call, ViewDigest: r.ViewDigest, Redaction: r.Redaction,
+		To: r.To, Thread: r.Thread, Graph: r.Graph, Node: r.Node, Run: r.Run, Operation: r.Operation, Wait: r.Wait, Requested: r.Requested.UTC(),
+		Due: r.Due.UTC(), Until: r.Until.UTC(), Decided: r.Decided.UTC(), By: r.By, Reason: r.Reason, UsedBy: r.UsedBy, Unused: r.Unused,
+	}
+}
+
+func (p *Program) approvalsGroup() *cobra.Command {
+	c := p.group("approvals", "Approvals: what people are asked to allow, and what they said", `  pawl approvals list
+  pawl approvals show 3f9c27
+  pawl approvals approve 3f9c27 --digest 9be1… --reason "checked the invoice"
+  pawl approvals reject 3f9c27 --reason "wrong account"`)
+	c.Aliases = []string{"approval"}
+	c.AddCommand(p.approvalsList(), p.approvalsShow(), p.approvalsApprove(), p.approvalsReject())
+	return c
+}
+
+var requestStates = [...]approval.State{
+	approval.Requested, approval.Granted, approval.Denied, approval.Expired, approval.Superseded, approval.Withdrawn, approval.Consumed, approval.Lapsed,
+}
+
+func (p *Program) approvalsList() *cobra.Command {
+	var f approval.Filter
+	state := string(approval.Requested)
+	c := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "Requests; those that wait for a decision unless --state says otherwise", Args: p.takes(0, "no argument"),
+		Example: "  pawl approvals list\n  pawl approvals list --state all --thread order-17 -o jsonl",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			names := []string{"all"}
+			for _, s := range requestStates {
+				names = append(names, string(s))
+			}
+			switch {
+			case !slices.Contains(names, state):
+				return p.misuse(cmd, fmt.Errorf("--state %s: there are %s%s", state, strings.Join(names, ", "), meant(state, names...)))
+			case f.Limit < 0:
+				return p.misuse(cmd, fmt.Errorf("--limit %d is negative", f.Limit))
+			case state != "all":
+				f.State = approval.State(state)
+			}
+			return p.within(cmd.Context(), func(h *home) error {
+				found, err := h.approvals().List(cmd.Context(), f)
+				if err != nil {
+					return err
+				}
+				list := make([]requestView, len(found))
+				for i := range found {
+					list[i] = viewOfRequest(&found[i])
+				}
+				return p.Emit(list, func(g *Page) { tableOfRequests(g, list) })
+			})
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&state, "state", state, "only requests in this `state`, or all")
+	fl.StringVar(&f.Thread, "thread", "", "only requests of this `thread`")
+	fl.StringVar(&f.To, "to", "", "only requests to this `group` or person")
+	fl.IntVar(&f.Limit, "limit", 100, "at most so many; 0: all")
+	return c
+}
+
+func tableOfRequests(g *Page, list []requestView) {
+	if len(list) == 0 {
+		g.Line("no approvals")
+		return
+	}
+	var rows [][]string
+	for _, r := range list {
+		ends := "never"
+		if !r.Due.IsZero() && r.State == approval.Requested {
+			ends = g.Ago(r.Due)
+		}
+		rows = append(rows, []string{r.ID[:12], string(r.State), r.Effect, r.Ref, r.To, ends, r.Thread, short(compact(r.Call), widest)})
+	}
+	g.Table([]string{"APPROVAL", "STATE", "EFFECT", "REF", "TO", "EXPIRES", "THREAD", "CALL"}, rows...)
+}
+
+// request finds a request by the start of its id, or of the id under which its thread shows it.
+func (p *Program) request(ctx context.Context, h *home, id string) (*approval.Request, error) {
+	desk := h.approvals()
+	if r, err := desk.Show(ctx, id); !errors.Is(err, pawl.ErrNotFound) {
+		return r, err
+	}
+	all, err := desk.List(ctx, approval.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	var at int
+	for i, r := range all {
+		if id != "" && (strings.HasPrefix(r.ID, id) || strings.HasPrefix(r.Wait, id)) {
+			found, at = append(found, r.ID), i
+		}
+	}
+	switch len(found) {
+	case 1:
+		return &all[at], nil
+	case 0:
+		return nil, &pawl.NotFoundError{What: "approval", ID: id, Hint: p.Name + " approvals list shows what waits"}
+	}
+	return nil, ambiguous("approval", id, found)
+}
+
+func (p *Program) approvalsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "What is to be allowed: the call, who decides, and until when", Args: p.takes(1, "an approval's id"),
+		Example: "  pawl approvals show 3f9c27\n  pawl approvals show 3f9c27 -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.within(cmd.Context(), func(h *home) error {
+				r, err := p.request(cmd.Context(), h, args[0])
+				if err != nil {
+					return err
+				}
+				v := viewOfRequest(r)
+				return p.Emit(v, func(g *Page) { v.print(g, p) })
+			})
+		},
+	}
+}
+
+// print is the card that people decide on.
+func (v *requestView) print(g *Page, p *Program) {
+	rows := [][]string{{"approval", v.ID}, {"state", string(v.State)}, {"effect", v.Effect + " " + v.Ref}}
+	add := func(name, val string) {
+		if val != "" {
+			rows = append(rows, []string{name, val})
+		}
+	}
+	add("to", v.To)
+	add("asked", g.Ago(v.Requested)+" by node "+v.Node+" of graph "+v.Graph+", thread "+v.Thread)
+	if v.State == approval.Requested {
+		if ends := "never"; !v.Due.IsZero() {
+			ends = g.Ago(v.Due) + "; nobody's answer is a no"
+			add("expires", ends)
+		}
+	}
+	if v.By != "" {
+		add("decided", g.Ago(v.Decided)+" by "+v.By+" (unverified)")
+	}
+	if v.State == approval.Granted && !v.Until.IsZero() {
+		add("lapses", g.Ago(v.Until))
+	}
+	add("reason", v.Reason)
+	add("used by", v.UsedBy)
+	add("unused", v.Unused)
+	add("digest", v.Digest)
+	g.Table(nil, rows...)
+	g.Line("\nThe call, without its secrets:")
+	g.Line("%s", indented(v.Call))
+	if v.State != approval.Requested {
+		return
+	}
+	g.Line("\nTry:")
+	g.Line("  %s", p.Command("approvals approve %s --digest %s", v.ID[:12], v.Digest))
+	g.Line("  %s", p.Command("approvals reject %s --reason WHY", v.ID[:12]))
+}
+
+func indented(doc []byte) string {
+	out, err := json.MarshalIndent(json.RawMessage(doc), "  ", "  ")
+	if err != nil {
+		return "  " + string(doc)
+	}
+	return "  " + string(out)
+}
+
+const aboutApprove = `Allow one exact call, once. What is approved is named by its digest, as approvals show prints it: with --digest a script
+approves what it saw and nothing else. On a terminal the call is shown and asked about instead.
+
+Whoever decides must be who the request is for: --group and --actor say who you are, unverified, and that is recorded.
+Approving runs nothing: the thread goes on with a resume.
+
+Exit 3: no such approval; 4: not yours to decide; 5: decided, expired, withdrawn, or another digest.`
+
+func (p *Program) approvalsApprove() *cobra.Command {
+	var digest string
+	c := &cobra.Command{
+		Use: "approve ID", Short: "Allow one exact call, once", Long: aboutApprove, Args: p.takes(1, "an approval's id"),
+		Example: `  pawl approvals approve 3f9c27 --digest 9be1… --group finance --reason "checked the invoice"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			return p.within(ctx, func(h *home) error {
+				r, err := p.request(ctx, h, args[0])
+				if err != nil {
+					return err
+				}
+				if digest == "" && r.State == approval.Requested {
+					if !p.MayAsk() {
+						return p.misuse(cmd, fmt.Errorf("say with --digest what you saw; %s shows it; nothing was approved", p.Command("approvals show %s", r.ID[:12])))
+					}
+					v := viewOfRequest(r)
+					if err := p.sure(ctx, cmd, false, p.card(&v)+"\nApprove this call?"); err != nil {
+						return err
+					}
+					digest = r.Call
+				}
+				decided, err := h.approvals().Approve(ctx, r.ID, approval.Decision{Digest: digest, Reason: p.reason})
+				return p.decided(decided, "approved", err)
+			})
+		},
+	}
+	c.Flags().StringVar(&digest, "digest", "", "approve only the call that has this `digest`")
+	c.Flags().StringVar(&p.reason, "reason", "", "`why`; kept with the decision")
+	return c
+}
+
+func (p *Program) approvalsReject() *cobra.Command {
+	var digest string
+	c := &cobra.Command{
+		Use: "reject ID", Short: "Say no to a call; the same call is not asked about again", Args: p.takes(1, "an approval's id"),
+		Long: `Say no to a call. The denial is remembered: the same call under the same reference is not asked about again, in whatever
+thread. The reason reaches the graph. Exit codes are those of approve.`,
+		Example: `  pawl approvals reject 3f9c27 --reason "wrong account"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			return p.within(ctx, func(h *home) error {
+				r, err := p.request(ctx, h, args[0])
+				if err != nil {
+					return err
+				}
+				decided, err := h.approvals().Reject(ctx, r.ID, approval.Decision{Digest: digest, Reason: p.reason})
+				return p.decided(decided, "rejected", err)
+			})
+		},
+	}
+	c.Flags().StringVar(&digest, "digest", "", "reject only the call that has this `digest`")
+	c.Flags().StringVar(&p.reason, "reason", "", "`why`; reaches the graph")
+	return c
+}
+
+// card is the request as text, for a person who is asked.
+func (p *Program) card(v *requestView) string {
+	asked := *v
+	asked.State = "to be decided"
+	return p.page(func(g *Page) { asked.print(g, p) })
+}
+
+func (p *Program) decided(r *approval.Request, what string, err error) error {
+	if err != nil {
+		return err
+	}
+	v := viewOfRequest(r)
+	return p.Emit(v, func(g *Page) {
+		g.Line("%s: %s %s of thread %s by %s (unverified)", what, v.Effect, v.Ref, v.Thread, v.By)
+		g.Line("Look: %s", p.Command("threads show %s", shellWord(v.Thread)))
+		if p.serves(v.Graph) {
+			g.Line("Go on: %s", p.Command("runs resume %s", shellWord(v.Thread)))
+		} else {
+			g.Line("The thread goes on with a resume in the program that has graph %q.", v.Graph)
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// drawn is what a graph can tell of itself.
+type drawn interface {
+	Name() string
+	Digest() string
+	JSON() ([]byte, error)
+	Mermaid() string
+}
+
+// graphLine is one line of a list of graphs.
+type graphLine struct {
+	Graph   string `json:"graph"`
+	Digest  string `json:"digest,omitempty"` // of the code that is here
+	Served  bool   `json:"served"`           // this program has its code
+	Threads int    `json:"threads"`          // in the database, where there is one
+}
+
+func (p *Program) graph() *cobra.Command {
+	c := p.group("graph", "Graphs: those that this program has the code of", "  pawl graph list\n  pawl graph show refund -o mermaid")
+	c.Aliases = []string{"graphs"}
+	c.AddCommand(p.graphList(), p.graphShow())
+	return c
+}
+
+func (p *Program) graphList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "Graphs of this program, and of the threads in the database", Args: p.takes(0, "no argument"),
+		Example: "  pawl graph list -o json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list := []graphLine{}
+			at := map[string]int{}
+			for _, g := range p.drawings() {
+				at[g.Name()] = len(list)
+				list = append(list, graphLine{Graph: g.Name(), Digest: g.Digest(), Served: true})
+			}
+			err := p.within(cmd.Context(), func(h *home) error {
+				threads, _, err := collect(cmd, h.eng, "", 0, func(pawl.ThreadInfo) bool { return true })
+				for _, t := range threads {
+					i, known := at[t.Graph]
+					if !known {
+						i, at[t.Graph] = len(list), len(list)
+						list = append(list, graphLine{Graph: t.Graph})
+					}
+					list[i].Threads++
+				}
+				return err
+			})
+			if CodeOf(err) == Unreachable && len(list) > 0 { // the code needs no database
+				err = nil
+			}
+			if err != nil {
+				return err
+			}
+			return p.Emit(list, func(g *Page) { tableOfGraphs(g, list) })
+		},
+	}
+}
+
+func tableOfGraphs(g *Page, list []graphLine) {
+	if len(list) == 0 {
+		g.Line("no graphs")
+		return
+	}
+	var rows [][]string
+	for _, l := range list {
+		code := "not in this program"
+		if l.Served {
+			code = short(l.Digest, 13)
+		}
+		rows = append(rows, []string{l.Graph, code, fmt.Sprint(l.Threads)})
+	}
+	g.Table([]string{"GRAPH", "CODE", "THREADS"}, rows...)
+}
+
+func (p *Program) graphShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show GRAPH", Short: "Nodes, lines and channels of a graph; -o mermaid draws it", Args: p.takes(1, "a graph's name"),
+		Example:           "  pawl graph show refund\n  pawl graph show refund -o mermaid > refund.mmd",
+		Annotations:       map[string]string{moreFormats: "mermaid"},
+		ValidArgsFunction: p.completeGraphs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := p.needs(args[0], "graph show"); err != nil {
+				return err
+			}
+			for _, d := range p.drawings() {
+				if d.Name() != args[0] {
+					continue
+				}
+				doc, err := d.JSON()
+				if err != nil {
+					return err
+				}
+				if p.output == "mermaid" {
+					_, err := fmt.Fprintln(p.Stdout, strings.TrimRight(d.Mermaid(), "\n"))
+					return err
+				}
+				return p.Emit(json.RawMessage(doc), func(g *Page) { err = tableOfGraph(g, d, doc) })
+			}
+			return nil
+		},
+	}
+}
+
+func (p *Program) drawings() []drawn {
+	var out []drawn
+	for _, g := range p.Graphs {
+		if d, ok := g.(drawn); ok {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func tableOfGraph(g *Page, d drawn, doc []byte) error {
+	var t struct {
+		Nodes []struct {
+			Name                 string
+			Kind                 string
+			Version              int
+			Durable              bool
+			Uses, Edges, Targets []string
+		}
+		Joins []struct {
+			From []string
+			To   string
+		}
+		Channels []struct{ Name, Merge, Type string }
+	}
+	if err := json.Unmarshal(doc, &t); err != nil {
+		return err
+	}
+	g.Line("graph %s, version %s", d.Name(), d.Digest())
+	var rows [][]string
+	for _, n := range t.Nodes {
+		kind := n.Kind
+		if n.Durable {
+			kind += ", durable"
+		}
+		rows = append(rows, []string{n.Name, kind, orDash(n.Uses), orDash(n.Edges), orDash(n.Targets)})
+	}
+	g.Table([]string{"NODE", "KIND", "USES", "THEN", "OR"}, rows...)
+	for _, j := range t.Joins {
+		g.Line("join of %s into %s", strings.Join(j.From, ", "), j.To)
+	}
+	rows = nil
+	for _, c := range t.Channels {
+		rows = append(rows, []string{c.Name, c.Merge, short(c.Type, widest)})
+	}
+	g.Line("")
+	g.Table([]string{"CHANNEL", "RULE", "TYPE"}, rows...)
+	return nil
+}
+
+func orDash(words []string) string {
+	if len(words) == 0 {
+		return "-"
+	}
+	return strings.Join(words, " ")
+}
