@@ -57,11 +57,6 @@ func (h *Home) rows(b *Batch) ([]fact, []*core.Value, error) {
 		for _, v := range cp.Values {
 			w.value(v)
 		}
-		if cp.Parent > h.durable && (i == 0 || cp.Parent != b.Checkpoints[i-1].N) {
-			at := *cp
-			at.Parent = h.durable // what stood between was never written
-			cp = &at
-		}
 		w.add(records.Checkpoint, &b.Checkpoints[i].Seq, storage.Always())(h.store.Box.CheckpointRow(0, cp, h.topology))
 	}
 	for _, e := range b.Ended {

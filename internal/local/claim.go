@@ -66,9 +66,6 @@ func (h *Home) Claim(ctx context.Context, seen *Seen, run *core.Run, b Batch) er
 	}
 	settle(facts, first)
 	h.number, h.epoch = number, epoch
-	if n := len(b.Checkpoints); n > 0 {
-		h.durable = b.Checkpoints[n-1].N
-	}
 	return nil
 }
 

@@ -45,9 +45,6 @@ func (h *Home) flush(ctx context.Context, b Batch) error {
 	case err != nil:
 		h.broken = err
 	default:
-		if n := len(b.Checkpoints); n > 0 {
-			h.durable = b.Checkpoints[n-1].N
-		}
 		if relaxed {
 			h.store.Stats.window(time.Since(since))
 		}

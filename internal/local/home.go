@@ -28,17 +28,16 @@ type Home struct {
 
 	turn chan struct{} // one write at a time; a channel, so that a virtual clock sees waiting as idle
 
-	mu      sync.Mutex
-	queue   Batch         // not yet written: checkpoints and ended tasks only
-	since   time.Time     // when the oldest finished work in it was handed in; zero: it holds none
-	flight  chan struct{} // closed when the background write ends; nil: none
-	broken  error         // a write failed: nothing more is written
-	open    int           // open questions
-	stamp   time.Time
-	cpN     int64
-	valueN  int64
-	runN    int64
-	durable int64 // number of the newest checkpoint on disk
+	mu     sync.Mutex
+	queue  Batch         // not yet written: checkpoints and ended tasks only
+	since  time.Time     // when the oldest finished work in it was handed in; zero: it holds none
+	flight chan struct{} // closed when the background write ends; nil: none
+	broken error         // a write failed: nothing more is written
+	open   int           // open questions
+	stamp  time.Time
+	cpN    int64
+	valueN int64
+	runN   int64
 }
 
 // NewHome is a home for a thread as it was seen. It holds nothing until Claim.
@@ -51,7 +50,7 @@ func NewHome(s *Store, seen *Seen, tenant, thread string, t *core.Topology, ques
 		h.number, h.Lineage = seen.Info.N, seen.Info.Lineage
 	}
 	if seen.Head != nil {
-		h.durable, h.stamp = seen.Head.Checkpoint.N, StampOf(seen.Head.Checkpoint.ID)
+		h.stamp = StampOf(seen.Head.Checkpoint.ID)
 	}
 	h.run = seen.Run
 	return h
@@ -147,14 +146,26 @@ func (h *Home) Commit(ctx context.Context, c core.Commit) error {
 
 func (h *Home) enqueue(c core.Commit) {
 	if c.Next != nil {
+		next := c.Next
 		if h.run.Mode == core.Exit {
+			next = inherit(next, h.queue.Checkpoints)
 			h.queue.Checkpoints, h.queue.Ended = nil, nil
 		}
-		h.queue.Checkpoints = append(h.queue.Checkpoints, c.Next)
+		h.queue.Checkpoints = append(h.queue.Checkpoints, next)
 	}
 	for i := range c.Ended {
 		h.queue.Ended = append(h.queue.Ended, &c.Ended[i])
 	}
+}
+
+// inherit gives a checkpoint the parent of the one that it replaces before that was ever written.
+func inherit(next *core.Checkpoint, replaced []*core.Checkpoint) *core.Checkpoint {
+	if n := len(replaced); n > 0 && next.Parent == replaced[n-1].N {
+		heir := *next
+		heir.Parent = replaced[n-1].Parent
+		return &heir
+	}
+	return next
 }
 
 func (h *Home) failure() error {
