@@ -31,6 +31,7 @@ type loop struct {
 	steps      int  // super-steps since this start
 	mu         sync.Mutex
 	superseded []*ChangedError
+	dropped    []string // nodes of the failed run before, whose finished work is left behind
 	delivered  []string // ids of the questions whose answers came with this start
 	unused     []*core.Question
 	minted     int64

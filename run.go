@@ -244,6 +244,11 @@ func (t *Thread) accept(ctx context.Context, d core.Def, run *core.Run, cfg *run
 		home.Queue(cps)
 	}
 	l := t.newLoop(d, &core.Position{Run: run, Head: cps[len(cps)-1]}, home, cfg)
+	for i := range v.pos.Ended {
+		if e := &v.pos.Ended[i]; !e.Failed {
+			l.dropped = append(l.dropped, e.Result.Task.Node)
+		}
+	}
 	l.emit(Event{Kind: EventAccepted, Run: run.ID, Seq: run.Seq})
 	return t.execute(ctx, l, home)
 }

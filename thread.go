@@ -240,7 +240,7 @@ func (t *Thread) outcome(ctx context.Context, l *loop, run *core.Run, stop *core
 	out := &Outcome{
 		Thread: t.id, Graph: l.topology.Graph, Run: run.ID, Attempt: run.Attempt, Status: stop.Status, Cause: stop.Cause,
 		Reason: stop.Error, Node: stop.ErrorNode, Checkpoint: l.pos.Head.ID, Next: dueNames(l.pos.Head.Due),
-		Superseded: l.superseded, Unused: l.leftOver(),
+		Superseded: l.superseded, Dropped: l.dropped, Unused: l.leftOver(),
 	}
 	values, err := l.def.(jsonDef).encode(l.pos.Head.Values)
 	if err != nil {

@@ -41,7 +41,15 @@ func orNone(s string) string {
 func Compare(old, now *Topology, past []string) *Difference {
 	past = slices.Clone(past)
 	slices.Sort(past)
-	for _, name := range slices.Compact(past) {
+	past = slices.Compact(past)
+	for _, name := range past {
+		if _, was := old.Node(name); was {
+			if _, is := now.Node(name); !is {
+				return &Difference{What: "node", Name: name, Old: "there"} // said before the edges that led to it
+			}
+		}
+	}
+	for _, name := range past {
 		before, ok := old.Node(name)
 		if !ok {
 			continue

@@ -330,6 +330,7 @@ func runBesideFinished(t *testing.T, h *home) {
 	out, err := th.Run(context.Background(), &mortalState{})
 	same(t, "state", mustBeDone(t, out, err), `{"log":["bad","good"]}`)
 	same(t, "entries of good, bad", [2]int{l.count("good"), l.count("bad")}, [2]int{2, 2})
+	same(t, "left behind, and said so", fmt.Sprint(out.Dropped), "[good]")
 	grew(t, before, history(t, th))
 	old, err := th.Snapshot(context.Background(), failed.Checkpoint)
 	if err != nil {
