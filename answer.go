@@ -89,7 +89,7 @@ func (e *Engine) answer(ctx context.Context, g givenAnswer, thread string) (*Ver
 			return nil, err
 		}
 		if next == nil {
-			return &Verdict{Question: questionOf(q), Taken: true, Already: true, Submitted: q.State == core.QuestionSubmitted}, nil
+			return &Verdict{Question: questionOf(q), Taken: q.State == core.QuestionAnswered, Already: true, Submitted: q.State == core.QuestionSubmitted}, nil
 		}
 		err = e.take(ctx, next)
 		if errors.Is(err, local.ErrMoved) {
@@ -150,7 +150,7 @@ func (e *Engine) judge(ctx context.Context, q *core.Question, g givenAnswer) (*c
 	}
 	switch q.State {
 	case core.QuestionAnswered, core.QuestionSubmitted:
-		if bytes.Equal(value, q.Answer) {
+		if stands, err := core.Canonical(q.Answer); err == nil && bytes.Equal(value, stands) { // a row escapes what it holds
 			return nil, nil
 		}
 		refuse.Reason = ReasonAnswered
@@ -300,7 +300,8 @@ func (l *loop) checkSubmitted(ctx context.Context) error {
 	return nil
 }
 
-// Questions lists the open questions of the tenant, those that expire first before the others, at most limit.
+// Questions lists the open questions of the tenant, those that expire first before the others, at most limit
+// (0: all).
 func (e *Engine) Questions(ctx context.Context, limit int) ([]Question, error) {
 	if err := e.allowed(ctx, VerbInfo{Verb: VerbRead}); err != nil {
 		return nil, err
@@ -310,11 +311,17 @@ func (e *Engine) Questions(ctx context.Context, limit int) ([]Question, error) {
 	}
 	var out []Question
 	err := e.store.View(ctx, func(tx storage.Tx) error {
-		rows, err := tx.List(records.Question, storage.Query{
-			Index: "by_state", Range: storage.Range{Prefix: []any{e.tenant, string(core.QuestionOpen)}}, Limit: limit,
-		})
+		mine := []any{e.tenant, string(core.QuestionOpen)} // in the order of their due times, 0 for none
+		rows, err := tx.List(records.Question, storage.Query{Index: "by_state", Range: storage.Range{Prefix: mine, From: int64(1)}, Limit: limit})
 		if err != nil {
 			return err
+		}
+		if left := limit - len(rows); limit <= 0 || left > 0 {
+			lasting, err := tx.List(records.Question, storage.Query{Index: "by_state", Range: storage.Range{Prefix: mine, To: int64(1)}, Limit: max(left, 0)})
+			if err != nil {
+				return err
+			}
+			rows = append(rows, lasting...)
 		}
 		list := make([]Question, 0, len(rows))
 		for _, row := range rows {
