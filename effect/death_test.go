@@ -117,7 +117,7 @@ func die(t *testing.T, mode pawltest.TargetMode, needsYes bool, plan fault.Plan,
 // drive goes on from wherever the thread stands until it is done, waits for what is no approval, or the home is dead.
 func drive(t *testing.T, p *process, home storage.DB, e money) (asked int, end string) {
 	t.Helper()
-	th := graphOf(t, payNode(e), e).Thread(p.eng, "t")
+	th := p.thread(e, "t")
 	people := start(t, home, fault.Plan{}) // the process in which people decide does not die
 	for range 10 {
 		s, err := th.State(t.Context())
@@ -196,7 +196,7 @@ func checkEnd(t *testing.T, home storage.DB, target *pawltest.Target, row string
 		return
 	}
 	// Before the decision the history says that the outcome is unknown: it waits, and is neither failed nor done.
-	th := graphOf(t, payNode(bank(target)), bank(target)).Thread(p.eng, "t")
+	th := p.thread(bank(target), "t")
 	st, err := th.State(t.Context())
 	if err != nil || st.Status != pawl.Waiting || len(st.Waiting) != 1 || !strings.Contains(string(st.Waiting[0].Body), `"operation"`) {
 		t.Errorf("dead %q: the thread is %+v, %v", row, st, err)
@@ -229,7 +229,7 @@ func TestAPersonSettlesADoubt(t *testing.T) {
 			target, home := pawltest.NewTarget(pawltest.TargetOpaque), memory(t)
 			e := approved(bank(target))
 			p := start(t, home, fault.Plan{})
-			th := graphOf(t, payNode(e), e).Thread(p.eng, "t")
+			th := p.thread(e, "t")
 			target.DropAt(pawltest.TargetReceived, 1)
 			out, err := th.Run(t.Context(), order(hundred))
 			if err != nil || p.yes(out) != 1 {

@@ -120,6 +120,7 @@ type process struct {
 	led  *effect.Ledger
 	eng  *pawl.Engine
 	desk *effect.Desk
+	g    *pawl.Graph[state]
 }
 
 func start(t testing.TB, home storage.DB, plan fault.Plan, options ...func(*effect.Options)) *process {
@@ -138,7 +139,19 @@ func start(t testing.TB, home storage.DB, plan fault.Plan, options ...func(*effe
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = eng.Close() })
-	return &process{t, db, led, eng, led.Desk(eng, db)}
+	return &process{t, db, led, eng, led.Desk(eng, db), nil}
+}
+
+// graph is the one that pays with e.
+func (p *process) graph(e money) *pawl.Graph[state] {
+	if p.g == nil {
+		p.g = graphOf(p.t, payNode(e), e)
+	}
+	return p.g
+}
+
+func (p *process) thread(e money, id string) *pawl.ThreadOf[state] {
+	return p.graph(e).Thread(p.eng, id)
 }
 
 func person(ctx context.Context, id string) context.Context {
