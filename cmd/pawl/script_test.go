@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -15,6 +17,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"pawl":    main,
 		"fixture": func() { os.Exit(fixture(os.Args[1:])) },
+		"shop":    shop,
 	})
 }
 
@@ -31,7 +34,7 @@ func TestScripts(t *testing.T) {
 			}
 			return false, errors.New("there is no such condition")
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "keep": keep},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "keep": keep, "field": field},
 	})
 }
 
@@ -52,6 +55,22 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if have != want {
 		ts.Fatalf("%s: exit code %d, should be %d", strings.Join(args[1:], " "), have, want)
 	}
+}
+
+// field NAME INDEX VARIABLE: a member of an item of the list in the last standard output's JSON becomes a
+// variable.
+func field(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: field NAME INDEX VARIABLE")
+	}
+	index, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	var list []map[string]any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &list))
+	if index >= len(list) {
+		ts.Fatalf("there are %d items", len(list))
+	}
+	ts.Setenv(args[2], fmt.Sprint(list[index][args[0]]))
 }
 
 // keep NAME: the last standard output becomes a variable.

@@ -58,6 +58,7 @@ func CodeOf(err error) int {
 		settled *effect.SettledError
 		open    *effect.UnsettledError
 		run     *pawl.RunError
+		input   *pawl.InputError
 	)
 	switch {
 	case err == nil:
@@ -66,6 +67,8 @@ func CodeOf(err error) int {
 		return coded.Code
 	case errors.As(err, &run): // what its node met is not what this command met
 		return Failed
+	case errors.As(err, &input):
+		return Usage
 	case errors.Is(err, context.Canceled):
 		return Interrupted
 	case errors.Is(err, context.DeadlineExceeded):

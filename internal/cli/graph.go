@@ -147,7 +147,7 @@ func tableOfGraph(g *Page, d drawn, doc []byte) error {
 		if n.Durable {
 			kind += ", durable"
 		}
-		rows = append(rows, []string{n.Name, kind, orDash(n.Uses), orDash(n.Edges), orDash(n.Targets)})
+		rows = append(rows, []string{place(n.Name), kind, orDash(n.Uses), orDash(n.Edges), orDash(n.Targets)})
 	}
 	g.Table([]string{"NODE", "KIND", "USES", "THEN", "OR"}, rows...)
 	for _, j := range t.Joins {
@@ -166,5 +166,20 @@ func orDash(words []string) string {
 	if len(words) == 0 {
 		return "-"
 	}
-	return strings.Join(words, " ")
+	named := make([]string, len(words))
+	for i, w := range words {
+		named[i] = place(w)
+	}
+	return strings.Join(named, " ")
+}
+
+// place is the name of a node as people say it.
+func place(node string) string {
+	switch node {
+	case pawl.Start:
+		return "(start)"
+	case pawl.End:
+		return "(end)"
+	}
+	return node
 }

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/app"
+	allow "github.com/pawl-dev/pawl/approval"
+	"github.com/pawl-dev/pawl/effect"
+)
+
+// order is the state of the shop's graph.
+type order struct {
+	Item    pawl.Last[string] `json:"item"`
+	Cents   pawl.Last[int64]  `json:"cents"`
+	Receipt pawl.Last[string] `json:"receipt"`
+}
+
+type purchase struct {
+	Item     string `json:"item"`
+	Cents    int64  `json:"cents"`
+	Password string `json:"password"`
+}
+
+// buy writes a line to a file that the test reads; what else it does is told by the environment.
+func buy(_ context.Context, _ effect.Op, p purchase) (string, error) {
+	f, err := os.OpenFile("bought.txt", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", effect.NotSent(err)
+	}
+	fmt.Fprintln(f, p.Item, p.Cents)
+	if err := f.Close(); err != nil {
+		return "", err
+	}
+	if os.Getenv("SELLER") == "silent" {
+		return "", errors.New("no answer came")
+	}
+	return "sold-1", nil
+}
+
+var (
+	bought = effect.New("seller.buy", buy).Approve(allow.Levels{{To: "finance", For: time.Hour}}).Material("item", "cents")
+	blind  = effect.New("seller.blind", buy) // nobody approves it, and its target can be asked nothing
+)
+
+func buying(e effect.Effect[purchase, string]) func(context.Context, *order) error {
+	return func(ctx context.Context, s *order) error {
+		got, err := e.Do(ctx, effect.Ref("order", s.Item.Get()), purchase{s.Item.Get(), s.Cents.Get(), "opensesame"})
+		if denied := (*effect.DeniedError)(nil); errors.As(err, &denied) {
+			s.Receipt.Set("denied: " + denied.Reason)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.Receipt.Set(got)
+		return nil
+	}
+}
+
+// shop is a program as its users make one: graphs, and app.Main.
+func shop() {
+	fixtures, err := fixtureGraphs()
+	graphs := []pawl.Registrable{}
+	for _, name := range []string{"ship", "fail", "limit"} {
+		graphs = append(graphs, fixtures[name])
+	}
+	for name, e := range map[string]effect.Effect[purchase, string]{"buy": bought, "blind": blind} {
+		g, bad := pawl.New[order](name).
+			Node("price", func(_ context.Context, s *order) error { s.Cents.Set(s.Cents.Get() + 1); return nil }).
+			Node("buy", buying(e), pawl.Uses(e)).
+			Path(pawl.Start, "price", "buy").Build()
+		err = errors.Join(err, bad)
+		graphs = append(graphs, g)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	app.Main(slices.Clip(graphs)...)
+}
