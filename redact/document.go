@@ -120,7 +120,7 @@ func (w *walk) string(c class) {
 	case c == suspect && !w.r.off[DetectEntropy] && random(d.s):
 		w.mask(start, Mask)
 	default:
-		if edits := w.r.scan(d.s, w.around); len(edits) > 0 {
+		if edits := w.find(d.s); len(edits) > 0 {
 			w.edits = append(w.edits, d.back(edits, start+1, jsonText)...)
 			w.note()
 		} else if strings.Contains(d.s, Mask) {
@@ -163,6 +163,14 @@ func (w *walk) under(s step, do func()) {
 	w.path = append(w.path, s)
 	do()
 	w.path = w.path[:len(w.path)-1]
+}
+
+// find leaves it to the outermost document to come to rest.
+func (w *walk) find(s string) []edit {
+	if w.around.levels == 0 {
+		return w.r.find(s, w.around)
+	}
+	return w.r.scan(s, w.around)
 }
 
 // veil reads what stands under a hidden name. Of an object the names may stay, if they say nothing.
@@ -215,7 +223,7 @@ func (w *walk) object(c class) {
 		at := w.pos + 1
 		d := w.name()
 		w.under(step{d.s, -1}, func() {
-			if edits := w.r.scan(d.s, w.around); len(edits) > 0 {
+			if edits := w.find(d.s); len(edits) > 0 {
 				renamed = true
 				w.edits = append(w.edits, d.back(edits, at, jsonText)...)
 				w.note()

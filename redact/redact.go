@@ -126,7 +126,7 @@ func (r *Redactor) Text(s string) (shown string) {
 	if len(s) > r.maxSize {
 		return TooLarge
 	}
-	return apply(s, r.scan(s, around{}))
+	return apply(s, r.find(s, around{}))
 }
 
 // Masks reports whether the policy hides what stands at a path ($.payment.card_number), by its names alone. It answers

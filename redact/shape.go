@@ -34,7 +34,7 @@ func (f *finder) shapes() {
 		for at < len(f.s) && (tokenByte(f.s[at]) || f.s[at] == '.') {
 			at++
 		}
-		if at-start >= 12 {
+		if at-start >= shortest {
 			f.token(start, at)
 		}
 	}

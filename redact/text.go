@@ -23,9 +23,28 @@ func (a around) deeper() around {
 	return a
 }
 
+// find is scan until nothing more is found: hiding a part may change how the rest reads, and a view of a view must be
+// the view. What does not come to rest is masked whole.
+func (r *Redactor) find(s string, a around) []edit {
+	edits := r.scan(s, a)
+	if len(edits) == 0 {
+		return nil
+	}
+	view := apply(s, edits)
+	for range 4 {
+		more := r.scan(view, a)
+		if len(more) == 0 {
+			return edits
+		}
+		view = apply(view, more)
+		edits = []edit{{0, len(s), view}}
+	}
+	return []edit{{0, len(s), Mask}}
+}
+
 // scan finds what to hide in a decoded string. The edits are settled.
 func (r *Redactor) scan(s string, a around) []edit {
-	if len(s) < 4 || masked(s) {
+	if len(s) < 4 || masked(s) || r.bland(s) {
 		return nil
 	}
 	if a.levels > deepestWrap {
@@ -44,6 +63,14 @@ func (r *Redactor) scan(s string, a around) []edit {
 	f.assignments()
 	f.shapes()
 	return settle(f.edits)
+}
+
+// shortest is the length from which on a string may be a secret by its looks.
+const shortest = 12
+
+// bland says that a string, as most names are, is too short for a shape and has no character that names or wraps.
+func (r *Redactor) bland(s string) bool {
+	return len(s) < shortest && len(r.detectors) == 0 && !r.pii && !strings.ContainsAny(s, "=:%?#@/;&{[\" \n")
 }
 
 // wrapped looks into a string that is one JSON document, or base64 of a text. It reports false for any other.
@@ -81,7 +108,7 @@ func (r *Redactor) inner(doc string, base int, a around) []edit {
 
 // fromBase64 decodes printable text from any of the four alphabets.
 func fromBase64(s string) (string, *base64.Encoding) {
-	if len(s) < 8 || strings.ContainsFunc(s, func(c rune) bool {
+	if len(s) < shortest || strings.ContainsFunc(s, func(c rune) bool {
 		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && strings.IndexRune("+/-_=", c) < 0
 	}) {
 		return "", nil

@@ -40,7 +40,10 @@ func (f *finder) word(start, end int, whole bool) {
 	}
 	scheme, query := strings.Index(w, "://"), strings.IndexAny(w, "?#")
 	absolute := scheme > 0 && (query < 0 || scheme < query)
-	first := len(w) - len(strings.TrimLeft(w, "([{'"))
+	first := 0
+	if !strings.HasPrefix(w, Mask) {
+		first = len(w) - len(strings.TrimLeft(w, "([{'"))
+	}
 	if k := strings.Index(w, "]("); k >= 0 && !whole && (query < 0 || k < query) { // a link in markdown
 		first = k + 2
 	}
