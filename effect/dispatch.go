@@ -13,12 +13,16 @@ import (
 )
 
 // dispatch records an attempt (T1 too where there is no operation), sends it, and records what became of it.
-func (w *doing) dispatch(ctx context.Context, what step) (receipt []byte, again bool, err error) {
-	params := w.led.ring.seal(w.info.Tenant, w.d.name, w.ref, w.print, paramsOf, w.doc)
-	return w.attempt(ctx, what, func(tx storage.Tx, s *seen) error {
-		if what == toMint {
-			return w.reserve(tx, s, params)
-		}
+func (w *doing) dispatch(ctx context.Context, s *seen, what step) (receipt []byte, again bool, err error) {
+	if what == toMint {
+		params := w.led.ring.seal(w.info.Tenant, w.d.name, w.ref, w.print, paramsOf, w.doc)
+		return w.attempt(ctx, what, w.doc, func(tx storage.Tx, s *seen) error { return w.reserve(tx, s, params) })
+	}
+	params, err := w.led.ring.open(s.op, paramsOf)
+	if err != nil {
+		return nil, false, err
+	}
+	return w.attempt(ctx, what, params, func(tx storage.Tx, s *seen) error {
 		if len(w.d.levels) == 0 {
 			return nil
 		}
@@ -27,8 +31,9 @@ func (w *doing) dispatch(ctx context.Context, what step) (receipt []byte, again 
 	})
 }
 
-// attempt is one dispatch: T3 or T8 after what prepare does in the same Update.
-func (w *doing) attempt(ctx context.Context, what step, prepare func(tx storage.Tx, s *seen) error) (receipt []byte, again bool, err error) {
+// attempt is one dispatch: T3 or T8 after what prepare does in the same Update. The parameters can be read before anything
+// is recorded.
+func (w *doing) attempt(ctx context.Context, what step, params []byte, prepare func(tx storage.Tx, s *seen) error) (receipt []byte, again bool, err error) {
 	var op *Operation
 	var a *Attempt
 	err = w.update(ctx, what, func(_ context.Context, tx storage.Tx, s *seen) error {
@@ -62,7 +67,7 @@ func (w *doing) attempt(ctx context.Context, what step, prepare func(tx storage.
 	if err != nil {
 		return nil, false, w.notDispatched(err)
 	}
-	return w.send(ctx, op, a)
+	return w.send(ctx, op, a, params)
 }
 
 // isThere reads back an attempt: the one that was written, and not one of somebody else.
@@ -84,11 +89,7 @@ func (w *doing) notDispatched(err error) error {
 }
 
 // send calls the function for an attempt that is on disk.
-func (w *doing) send(ctx context.Context, op *Operation, a *Attempt) (receipt []byte, again bool, err error) {
-	params, err := w.led.ring.open(op, paramsOf)
-	if err != nil {
-		return nil, false, w.record(ctx, op, a, NotSent(err), nil)
-	}
+func (w *doing) send(ctx context.Context, op *Operation, a *Attempt, params []byte) (receipt []byte, again bool, err error) {
 	receipt, err = w.d.awaited(ctx, Op{Key: op.Key, Ref: op.Ref, Tenant: op.Tenant, Attempt: int(a.N), Sent: a.At}, params)
 	if err == nil {
 		err = core.CheckSize("the receipt", receipt)

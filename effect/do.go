@@ -140,7 +140,7 @@ func (w *doing) onward(ctx context.Context, s *seen, what step) (receipt []byte,
 	case what == toSettle:
 		return w.settle(ctx, s)
 	case what == toDispatch, what == toMint && len(w.d.levels) == 0:
-		return w.dispatch(ctx, what)
+		return w.dispatch(ctx, s, what)
 	}
 	return nil, true, w.ask(ctx, what)
 }

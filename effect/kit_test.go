@@ -65,7 +65,11 @@ func bank(target *pawltest.Target) money {
 	return e
 }
 
-func approved(e money) money { return e.Approve(approval.Levels{{To: "finance", For: time.Hour}}) }
+func approved(e money) money { return approvedAs(e) }
+
+func approvedAs[In, Out any](e effect.Effect[In, Out]) effect.Effect[In, Out] {
+	return e.Approve(approval.Levels{{To: "finance", For: time.Hour}})
+}
 
 // payNode pays the order of the state and keeps the receipt.
 func payNode(e money) func(context.Context, *state) error {
@@ -165,6 +169,19 @@ func (p *process) yes(out *pawl.OutcomeOf[state]) int {
 		_, err := d.Approve(person(p.t.Context(), "cfo"), r.ID, approval.Decision{Digest: r.Call})
 		return err
 	})
+}
+
+// decideAll approves whatever is open.
+func (p *process) decideAll(t testing.TB) {
+	t.Helper()
+	for _, r := range p.requests() {
+		if r.State != approval.Requested {
+			continue
+		}
+		if _, err := approval.NewDesk(p.eng, p.db).Approve(person(t.Context(), "cfo"), r.ID, approval.Decision{Digest: r.Call}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func (p *process) no(out *pawl.OutcomeOf[state], reason string) int {

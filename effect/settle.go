@@ -50,7 +50,11 @@ func (w *doing) settle(ctx context.Context, s *seen) (receipt []byte, again bool
 	}
 	w.settled = true
 	if s.op.sendable(w.d.keys, s.now) {
-		return w.attempt(ctx, toSettle, func(_ storage.Tx, s *seen) error {
+		params, err := w.led.ring.open(s.op, paramsOf)
+		if err != nil {
+			return nil, false, err
+		}
+		return w.attempt(ctx, toSettle, params, func(_ storage.Tx, s *seen) error {
 			if !s.op.sendable(w.d.keys, s.now) {
 				return errMoved
 			}
