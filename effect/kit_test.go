@@ -43,8 +43,15 @@ type money = effect.Effect[transfer, receipt]
 
 var hundred = transfer{To: "acme", Amount: "100.00", Currency: "EUR"}
 
+// outside is a target, in this process or another.
+type outside interface {
+	Mode() pawltest.TargetMode
+	Send(ctx context.Context, key, ref string, body []byte) (string, error)
+	Find(ctx context.Context, ref string) (string, bool, error)
+}
+
 // bank makes the effect that sends to a target, as the target's mode allows.
-func bank(target *pawltest.Target) money {
+func bank(target outside) money {
 	e := effect.New("bank.transfer", func(ctx context.Context, op effect.Op, in transfer) (receipt, error) {
 		body, err := json.Marshal(in)
 		if err != nil {

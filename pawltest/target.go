@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 )
@@ -67,7 +69,7 @@ type Target struct {
 	requests []string // keys
 	lookups  int
 	rows     []TargetRow
-	hook     func(TargetPoint, TargetRow) error
+	hook     func(context.Context, TargetPoint, TargetRow) error
 }
 
 // NewTarget makes a target with an empty ledger.
@@ -79,36 +81,63 @@ func (t *Target) Mode() TargetMode { return t.mode }
 // At lets f see each request at its points, until the next At; nil ends that. An error of f ends the request there: the
 // sender sees [ErrTargetDropped] and what was committed stays. f may stop the sender's storage, or kill its process.
 func (t *Target) At(f func(p TargetPoint, row TargetRow) error) {
+	if f == nil {
+		t.at(nil)
+		return
+	}
+	t.at(func(_ context.Context, p TargetPoint, row TargetRow) error { return f(p, row) })
+}
+
+func (t *Target) at(f func(context.Context, TargetPoint, TargetRow) error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.hook = f
 }
 
 // DropAt makes the next n requests that come to a point end there.
-func (t *Target) DropAt(p TargetPoint, n int) {
+func (t *Target) DropAt(p TargetPoint, n int) { t.fault(TargetFault{At: p, Times: n}) }
+
+func (t *Target) fault(f TargetFault) {
 	var left atomic.Int64
-	left.Store(int64(n))
-	t.At(func(at TargetPoint, _ TargetRow) error {
-		if at != p || left.Add(-1) < 0 {
+	left.Store(int64(f.Times))
+	t.at(func(ctx context.Context, at TargetPoint, _ TargetRow) error {
+		if at != f.At || left.Add(-1) < 0 {
 			return nil
+		}
+		if f.Kill {
+			return killSender(ctx)
 		}
 		return ErrTargetDropped
 	})
 }
 
+// killSender kills the process that sends a request.
+func killSender(ctx context.Context) error {
+	sender, _ := ctx.Value(senderKey{}).(string)
+	pid, err := strconv.Atoi(sender)
+	if err != nil || pid <= 1 {
+		return fmt.Errorf("pawltest: the sender is process %q, which cannot be killed", sender)
+	}
+	p, err := os.FindProcess(pid)
+	if err == nil {
+		err = p.Kill()
+	}
+	return errors.Join(ErrTargetDropped, err)
+}
+
 // Send asks for one change and returns its receipt. key may be empty.
-func (t *Target) Send(_ context.Context, key, ref string, body []byte) (receipt string, err error) {
+func (t *Target) Send(ctx context.Context, key, ref string, body []byte) (receipt string, err error) {
 	row := TargetRow{Key: key, Ref: ref, Body: string(body)}
 	t.mu.Lock()
 	t.requests = append(t.requests, key)
 	t.mu.Unlock()
-	if err := t.pass(TargetReceived, row); err != nil {
+	if err := t.pass(ctx, TargetReceived, row); err != nil {
 		return "", err
 	}
 	if row, err = t.commit(row); err != nil {
 		return "", err
 	}
-	if err := t.pass(TargetCommitted, row); err != nil {
+	if err := t.pass(ctx, TargetCommitted, row); err != nil {
 		return "", err
 	}
 	return row.ID, nil
@@ -151,14 +180,14 @@ func (t *Target) Find(_ context.Context, ref string) (receipt string, found bool
 }
 
 // pass calls the hook, which may wait: other requests go on meanwhile.
-func (t *Target) pass(p TargetPoint, row TargetRow) error {
+func (t *Target) pass(ctx context.Context, p TargetPoint, row TargetRow) error {
 	t.mu.Lock()
 	hook := t.hook
 	t.mu.Unlock()
 	if hook == nil {
 		return nil
 	}
-	if err := hook(p, row); err != nil {
+	if err := hook(ctx, p, row); err != nil {
 		return errors.Join(ErrTargetDropped, err)
 	}
 	return nil
