@@ -160,14 +160,17 @@ func (p *Program) approvalsShow() *cobra.Command {
 					return err
 				}
 				v := viewOfRequest(r)
-				return p.Emit(v, func(g *Page) { v.print(g, p) })
+				return p.Emit(v, func(g *Page) {
+					v.print(g)
+					v.printTry(g, p)
+				})
 			})
 		},
 	}
 }
 
 // print is the card that people decide on.
-func (v *requestView) print(g *Page, p *Program) {
+func (v *requestView) print(g *Page) {
 	rows := [][]string{{"approval", v.ID}, {"state", string(v.State)}, {"effect", v.Effect + " " + v.Ref}}
 	add := func(name, val string) {
 		if val != "" {
@@ -195,6 +198,10 @@ func (v *requestView) print(g *Page, p *Program) {
 	g.Table(nil, rows...)
 	g.Line("\nThe call, without its secrets:")
 	g.Line("%s", indented(v.Call))
+}
+
+// printTry prints what may be decided.
+func (v *requestView) printTry(g *Page, p *Program) {
 	if v.State != approval.Requested {
 		return
 	}
@@ -236,7 +243,7 @@ func (p *Program) approvalsApprove() *cobra.Command {
 						return p.misuse(cmd, fmt.Errorf("say with --digest what you saw; %s shows it; nothing was approved", p.Command("approvals show %s", r.ID[:12])))
 					}
 					v := viewOfRequest(r)
-					if err := p.sure(ctx, cmd, false, p.card(&v)+"\nApprove this call?"); err != nil {
+					if err := p.sure(ctx, cmd, false, p.page(v.print)+"\nApprove this call?"); err != nil {
 						return err
 					}
 					digest = r.Call
@@ -273,13 +280,6 @@ thread. The reason reaches the graph. Exit codes are those of approve.`,
 	c.Flags().StringVar(&digest, "digest", "", "reject only the call that has this `digest`")
 	c.Flags().StringVar(&p.reason, "reason", "", "`why`; reaches the graph")
 	return c
-}
-
-// card is the request as text, for a person who is asked.
-func (p *Program) card(v *requestView) string {
-	asked := *v
-	asked.State = "to be decided"
-	return p.page(func(g *Page) { asked.print(g, p) })
 }
 
 func (p *Program) decided(r *approval.Request, what string, err error) error {

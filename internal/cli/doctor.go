@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/approval"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/storage"
 )
@@ -29,6 +30,9 @@ type health struct {
 	Threads   map[pawl.Status]int `json:"threads"`
 	Questions int                 `json:"questions_open"`
 	Overdue   int                 `json:"questions_expired"` // open in the rows, past their time
+	Approvals int                 `json:"approvals_open"`
+	Unknown   int                 `json:"effects_unknown"`
+	Key       string              `json:"key_file,omitempty"` // what parameters and receipts are encrypted under
 	Writes    *latency            `json:"writes,omitempty"`
 }
 
@@ -56,7 +60,7 @@ func (p *Program) doctor() *cobra.Command {
 		Example: "  pawl doctor && echo well\n  pawl doctor -v --db /var/lib/my.db",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.within(cmd.Context(), func(h *home) error {
-				found, err := p.examine(cmd.Context(), h.eng, h.DB)
+				found, err := p.examine(cmd.Context(), h)
 				if err != nil {
 					return err
 				}
@@ -72,8 +76,9 @@ func (p *Program) doctor() *cobra.Command {
 	return c
 }
 
-func (p *Program) examine(ctx context.Context, eng *pawl.Engine, db storage.DB) (*health, error) {
-	if whole, ok := db.(interface{ Check(context.Context) error }); ok {
+func (p *Program) examine(ctx context.Context, in *home) (*health, error) {
+	eng := in.eng
+	if whole, ok := in.DB.(interface{ Check(context.Context) error }); ok {
 		if err := whole.Check(ctx); err != nil {
 			return nil, err
 		}
@@ -104,6 +109,18 @@ func (p *Program) examine(ctx context.Context, eng *pawl.Engine, db storage.DB) 
 			h.Overdue++
 		}
 	}
+	if err != nil {
+		return nil, err
+	}
+	if in.Keyed {
+		h.Key = house.KeyFile(p.db)
+	}
+	waiting, err := in.approvals().List(ctx, approval.Filter{State: approval.Requested})
+	if err != nil {
+		return nil, err
+	}
+	unknown, err := in.effects().Unknown(ctx)
+	h.Approvals, h.Unknown = len(waiting), len(unknown)
 	return h, err
 }
 
@@ -164,8 +181,13 @@ func (h *health) print(g *Page) {
 	if graphs == "" {
 		graphs = "none in this program: it reads and answers"
 	}
+	key := h.Key
+	if key == "" {
+		key = "none: no effect was kept here, or its file is gone"
+	}
 	g.Table(nil,
 		[]string{"database", h.Driver + " " + h.Where}, []string{"layout", fmt.Sprint(h.Schema)}, []string{"check", "the whole file reads well"},
 		[]string{"durable", h.Note}, []string{"a write", writes}, []string{"threads", strings.Join(counts, ", ")},
-		[]string{"questions", fmt.Sprintf("%d open, %d of them expired", h.Questions, h.Overdue)}, []string{"graphs", graphs})
+		[]string{"questions", fmt.Sprintf("%d open, %d of them expired", h.Questions, h.Overdue)}, []string{"approvals", fmt.Sprintf("%d wait for a decision", h.Approvals)},
+		[]string{"effects", fmt.Sprintf("%d of unknown outcome", h.Unknown)}, []string{"key", key}, []string{"graphs", graphs})
 }

@@ -329,7 +329,7 @@ func (p *Program) page(table func(*Page)) string {
 
 // ask asks a person for a line, on Stderr.
 func (p *Program) ask(ctx context.Context, question string) (string, error) {
-	fmt.Fprint(p.Stderr, question)
+	fmt.Fprint(p.Stderr, clean(question))
 	return Await(ctx, func() (string, error) {
 		line, err := bufio.NewReader(p.Stdin).ReadString('\n')
 		if err != nil && line == "" {
