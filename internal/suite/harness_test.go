@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/memdb"
 	"github.com/pawl-dev/pawl/sqlite"
 	"github.com/pawl-dev/pawl/storage"
@@ -146,7 +147,7 @@ func onEach(t *testing.T, run func(t *testing.T, h *home)) {
 }
 
 func memory(t testing.TB) *home {
-	db, err := memdb.Open(pawl.Kinds()...)
+	db, err := memdb.Open(house.Kinds()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func onDisk(t testing.TB) *home {
 }
 
 func openFile(t testing.TB, path string) storage.DB {
-	db, err := sqlite.Open(path, pawl.Kinds()...)
+	db, err := sqlite.Open(path, house.Kinds()...)
 	if err != nil {
 		t.Fatal(err)
 	}
