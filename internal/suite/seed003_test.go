@@ -3,7 +3,7 @@ package suite
 // seed003: the checkpoint did not undo the transfer.
 func seed003() []scenario {
 	return []scenario{
-		{id: "S003-1", waits: "effects, approvals"},
+		{id: "S003-1", run: stopAfterCommit},
 		{id: "S003-2", waits: "effects, approvals"},
 		{id: "S003-3", waits: "effects, approvals, audit"},
 		{id: "S003-4", waits: "effects, approvals"},
@@ -17,7 +17,7 @@ func seed003() []scenario {
 		{id: "S003-12", waits: "effects, graph check, worker"},
 		{id: "S003-13", waits: "effects, approvals, gateway, reconciliation"},
 		{id: "S003-14", waits: "effects"},
-		{id: "S003-15", waits: "effects, approvals"},
+		{id: "S003-15", run: everyDeath},
 		{id: "S003-16", waits: "effects, approvals, audit"},
 		{id: "S003-17", waits: "effects, approvals"},
 		{id: "S003-18", waits: "effects"},
