@@ -201,6 +201,19 @@ func (l *loop) changed(t *Task, old, now *core.Question) {
 	})
 }
 
+// withdraw closes the questions of a task that ended without them: an earlier try asked, and the last one did not.
+func (l *loop) withdraw(ctx context.Context, t *Task) error {
+	for _, q := range t.asked {
+		if q.State != core.QuestionOpen && q.State != core.QuestionSubmitted {
+			continue
+		}
+		if _, err := l.host.Settle(context.WithoutCancel(ctx), q, core.QuestionWithdrawn); err != nil {
+			return fmt.Errorf("node %q: question %q, which the node asked and does not wait for, was not withdrawn: %w", t.spec.Node, q.Name, err)
+		}
+	}
+	return nil
+}
+
 // left notes the answers that a task ended without: an earlier entry asked, and this one, of changed code or on another
 // path, did not. What is asked inside a step is read by the step alone.
 func (l *loop) left(t *Task) {

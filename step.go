@@ -52,7 +52,8 @@ func (s *scope) step(ctx context.Context, name, key string, call func(context.Co
 	if name == "" {
 		return nil, t.fail(fmt.Errorf("node %q: a step needs a name; nothing was called", t.spec.Node))
 	}
-	id, err := t.book(core.Address{Task: t.spec.ID, Path: s.path, Kind: "step", Name: name, Key: key})
+	address := core.Address{Task: t.spec.ID, Path: s.path, Kind: "step", Name: name, Key: key}
+	id, err := t.book(address)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +72,9 @@ func (s *scope) step(ctx context.Context, name, key string, call func(context.Co
 	doc, err := s.call(ctx, id, name, call)
 	if err == nil {
 		err = core.CheckSize(fmt.Sprintf("node %q: the result of step %q", t.spec.Node, name), doc)
+	}
+	if err == nil {
+		err = t.late(address)
 	}
 	if err != nil {
 		return nil, err

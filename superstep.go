@@ -315,6 +315,10 @@ func (r *round) runOne(ctx context.Context, i int) {
 			return
 		case err == nil:
 			a.state, a.result = done, core.Result{Task: t.spec, Writes: out.Writes, Next: out.Next}
+			if err := r.loop.withdraw(ctx, t); err != nil {
+				a.state, a.err = failing, err
+				return
+			}
 			r.loop.left(t)
 			return
 		case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
@@ -341,6 +345,7 @@ func (t *Task) once(ctx context.Context, try int) (out core.TaskOutput, err erro
 	}
 	returned := false
 	defer func() {
+		t.leave()
 		if p := recover(); p != nil || !returned {
 			err = &PanicError{Node: t.spec.Node, Value: p, Stack: debug.Stack()}
 		}

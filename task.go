@@ -24,6 +24,8 @@ type Task struct {
 	asked   map[string]*core.Question // newest revision, by address
 	open    map[string]*core.Question // what this entry waits for, by id
 	fatal   error                     // the task cannot end well, whatever the node returns
+	over    bool                      // the node returned: what goroutines of it still ask for is refused
+	cp      int64                     // the checkpoint that all of it hangs from
 	opening []*core.Question          // waits that the running Update opens
 	root    branch
 	scope   scope
@@ -97,7 +99,7 @@ func collect(list []Opt) opts {
 
 // init makes t a task of l, with what was journaled for it before.
 func (t *Task) init(l *loop, spec core.Task, policy core.Policy) {
-	t.loop, t.spec, t.policy = l, spec, policy
+	t.loop, t.spec, t.policy, t.cp = l, spec, policy, l.pos.Head.N
 	for i := range l.pos.Steps[spec.ID] {
 		s := &l.pos.Steps[spec.ID][i]
 		if t.steps == nil {
@@ -118,10 +120,32 @@ func (t *Task) init(l *loop, spec core.Task, policy core.Policy) {
 func (t *Task) enter(ctx context.Context) context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.booked, t.open, t.fatal = nil, nil, nil
+	t.booked, t.open, t.fatal, t.over = nil, nil, nil, false
 	t.root.waiting.Store(false)
 	t.scope = scope{task: t, branch: &t.root}
 	return t.scope.in(ctx)
+}
+
+// leave ends an entry of the node.
+func (t *Task) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+}
+
+// late refuses what a goroutine asks for that outlived its node: nobody would wait for it, or find it again.
+func (t *Task) late(what fmt.Stringer) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lateLocked(what)
+}
+
+func (t *Task) lateLocked(what fmt.Stringer) error {
+	if !t.over {
+		return nil
+	}
+	return fmt.Errorf("node %q: %s came after the node returned; nothing of it was kept; wait for the goroutines of a node "+
+		"before it returns, for instance with pawl.All", t.spec.Node, what)
 }
 
 // book takes an address for this entry.
@@ -129,6 +153,9 @@ func (t *Task) book(a core.Address) (string, error) {
 	id := a.ID()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err := t.lateLocked(a); err != nil {
+		return "", err
+	}
 	if t.booked[id] {
 		err := fmt.Errorf("node %q: %s: %w; give each use of the name its own pawl.Key", t.spec.Node, a, ErrNameReused)
 		t.failLocked(err)
@@ -193,4 +220,4 @@ func (t *Task) attach(g *seal) {
 func (t *Task) strict() bool { return t.loop != nil && t.loop.strict }
 
 // place is where what the task asks for hangs from.
-func (t *Task) place() (checkpoint int64) { return t.loop.pos.Head.N }
+func (t *Task) place() (checkpoint int64) { return t.cp }
