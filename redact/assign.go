@@ -103,10 +103,10 @@ func (f *finder) spoken(rest string) bool {
 	rest = rest[:min(len(rest), 16)]
 	word := rest[:wordEnd(rest, 0)]
 	switch strings.ToLower(strings.TrimRight(word, `,;.)}]`)) {
-	case "true", "false", "null", "nil", "none", strings.ToLower(Mask), `""`, "''":
+	case "true", "false", "null", "nil", "none", `""`, "''":
 		return true
 	}
-	return strings.HasPrefix(rest, Mask)
+	return false
 }
 
 // closing finds the quote that closes a value; it is as much escaped as the one that opened it.
@@ -124,7 +124,11 @@ func closing(s string, at int, quote string) int {
 
 // wordEnd finds the end of a value without quotes. Separators end it only where another assignment or a space follows.
 func wordEnd(s string, start int) int {
-	for i := start; i < len(s); i++ {
+	i := start
+	if strings.HasPrefix(s[start:], Mask) {
+		i += len(Mask)
+	}
+	for ; i < len(s); i++ {
 		switch c := s[i]; {
 		case c <= ' ' || breaks(c) && (i+1 == len(s) || kindOf(s[i+1]) == 0):
 			return i

@@ -166,7 +166,7 @@ func percent(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+
 
 // jsonText escapes for the inside of a JSON string.
 func jsonText(s string) string {
-	if !strings.ContainsAny(s, "\"\\\n\r\t") {
+	if !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == '"' || c == '\\' }) {
 		return s
 	}
 	b, _ := json.Marshal(s) // a string has a JSON form

@@ -124,6 +124,7 @@ func TestText(t *testing.T) {
 		{"access keys", "AKIAIOSFODNN7EXAMPLE, ghp_abcdefghij0123456789abcdefghij012345 and xoxb-1234567890-abc", "[hidden], [hidden] and [hidden]"},
 		{"an address with a password", "dial postgres://u:p@h:5432/db: refused", "dial postgres://[hidden]@h:5432/db: refused"},
 		{"a driver's address", "u:p@tcp(h:3306)/db", "[hidden]@tcp(h:3306)/db"},
+		{"something behind a mask", "password=[hidden]CANARY", "password=[hidden]"},
 		{"spoken", "password=none, token: true", "password=none, token: true"},
 		{"base64 of JSON", base64.StdEncoding.EncodeToString([]byte(`{"password":"abc","n":1}`)), base64.StdEncoding.EncodeToString([]byte(`{"password":"[hidden]","n":1}`))},
 		{"base64 of a URL", base64.RawURLEncoding.EncodeToString([]byte(`https://x.example/?a=b&sig=abc`)), base64.RawURLEncoding.EncodeToString([]byte(`https://x.example/?a=b&[hidden]=1`))},

@@ -109,7 +109,7 @@ func (r *Redactor) inner(doc string, base int, a around) []edit {
 // fromBase64 decodes printable text from any of the four alphabets.
 func fromBase64(s string) (string, *base64.Encoding) {
 	if len(s) < shortest || strings.ContainsFunc(s, func(c rune) bool {
-		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && strings.IndexRune("+/-_=", c) < 0
+		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("+/-_=", c)
 	}) {
 		return "", nil
 	}

@@ -244,28 +244,23 @@ func (r *Redactor) param(name string) bool {
 	return r.params[strings.ToLower(name)] || r.names.class(name) >= plural
 }
 
-// mark begins the parameter that says how many are hidden.
-const mark = Mask + "="
-
-// params strips the sensitive parameters of a query and says how many there were. What is a form and no query keeps
-// their names.
+// params strips the sensitive parameters of a query and says how many there were: "[hidden]=2". What is a form and no
+// query keeps their names.
 func (f *finder) params(start, end int, strip bool) {
 	var cuts []span
-	hidden, kept, told := 0, false, 0
+	hidden, told, kept := 0, 0, false
 	for at, before := start, start; at <= end; {
 		stop, next := separator(f.s, at, end)
-		seg := f.s[at:stop]
-		switch name, value, valued := f.assigned(seg); {
-		case strings.HasPrefix(seg, mark) && strip:
-			n, _ := strconv.Atoi(seg[len(mark):])
-			told += n
-			fallthrough
-		case valued && value != "" && f.sensitiveParam(name, value):
-			if !strip {
-				f.hide(stop-len(value), stop)
-				break
-			}
-			if !strings.HasPrefix(seg, mark) {
+		name, value, _ := f.assigned(f.s[at:stop])
+		n, err := strconv.ParseUint(value, 10, 16)
+		earlier := strip && name == Mask && err == nil // what a view said
+		switch sensitive := value != "" && f.sensitiveParam(name, value); {
+		case sensitive && !strip:
+			f.hide(stop-len(value), stop)
+		case sensitive || earlier:
+			if earlier {
+				told += int(n)
+			} else {
 				hidden++
 			}
 			if kept {
@@ -274,7 +269,7 @@ func (f *finder) params(start, end int, strip bool) {
 				cuts = append(cuts, span{at, next})
 			}
 		default:
-			f.kept(at, stop, seg)
+			f.kept(at, stop)
 			kept = true
 		}
 		if next == stop {
@@ -288,7 +283,7 @@ func (f *finder) params(start, end int, strip bool) {
 	for _, c := range cuts {
 		f.edits = append(f.edits, edit{c.start, c.end, ""})
 	}
-	with := mark + strconv.Itoa(hidden+told)
+	with := Mask + "=" + strconv.Itoa(hidden+told)
 	if kept {
 		with = "&" + with
 	}
@@ -319,7 +314,8 @@ func (f *finder) sensitiveParam(name, value string) bool {
 }
 
 // kept looks into a parameter that stays.
-func (f *finder) kept(start, end int, seg string) {
+func (f *finder) kept(start, end int) {
+	seg := f.s[start:end]
 	if k := strings.IndexByte(seg, ';'); k >= 0 { // an old separator
 		for at := start + k + 1; at < end; {
 			stop := cut(f.s, at, end, ";")
