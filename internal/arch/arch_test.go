@@ -19,6 +19,7 @@ var allowed = map[string][]string{
 	"storage":  {},
 	"memdb":    {"storage"},
 	"sqlite":   {"storage"},
+	"redact":   {},
 	"pawltest": {".", "storage", "memdb", "sqlite", "internal"},
 
 	"audit":    {".", "storage"},
@@ -34,7 +35,7 @@ var allowed = map[string][]string{
 }
 
 // pure packages use the standard library and google/uuid only.
-var pure = []string{".", "storage", "memdb", "internal/core", "internal/draw", "internal/guard", "internal/records", "internal/local", "internal/schema"}
+var pure = []string{".", "storage", "redact", "memdb", "internal/core", "internal/draw", "internal/guard", "internal/records", "internal/local", "internal/schema"}
 
 type pkg struct {
 	ImportPath string
