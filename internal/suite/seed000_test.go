@@ -24,9 +24,9 @@ func seed000() []scenario {
 		{id: "S000-10", run: windowIsMeasured},
 		{id: "S000-11", run: twoRiskyCalls},
 		{id: "S000-12", run: oneYesOneUse},
-		{id: "S000-13", waits: effects},
-		{id: "S000-14", waits: effects},
-		{id: "S000-15", waits: effects},
+		{id: "S000-13", run: duplicateSpendsNothing},
+		{id: "S000-14", run: diesAfterYes},
+		{id: "S000-15", run: aNoHolds},
 		{id: "S000-16", run: takenOnce},
 		{id: "S000-17", waits: effects + " (redaction of a call's arguments)"},
 		{id: "S000-18", waits: effects},
@@ -47,7 +47,7 @@ func seed000() []scenario {
 func children000() map[string]func([]byte) {
 	return map[string]func([]byte){
 		"000-keys": keysThenWait, "000-loss": submitThenDie, "000-five": dieInTheThird, "000-table": dieInTheTable,
-		"000-retry": dieInRetry,
+		"000-retry": dieInRetry, "000-risk": riskChild,
 	}
 }
 
