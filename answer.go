@@ -148,27 +148,16 @@ func (e *Engine) judge(ctx context.Context, q *core.Question, g givenAnswer) (*c
 		refuse.Reason, refuse.Faults = ReasonKind, []string{"it is a wait of kind " + q.Kind + ", which is decided by its own door"}
 		return nil, refuse
 	}
-	switch q.State {
-	case core.QuestionAnswered, core.QuestionSubmitted:
+	if q.State == core.QuestionAnswered || q.State == core.QuestionSubmitted {
 		if stands, err := core.Canonical(q.Answer); err == nil && bytes.Equal(value, stands) { // a row escapes what it holds
 			return nil, nil
 		}
-		refuse.Reason = ReasonAnswered
-		return nil, refuse
-	case core.QuestionSuperseded:
-		refuse.Reason = ReasonSuperseded
-		refuse.Newest = e.newest(ctx, q)
-		return nil, refuse
-	case core.QuestionWithdrawn:
-		refuse.Reason = ReasonWithdrawn
-		return nil, refuse
-	case core.QuestionExpired:
-		refuse.Reason, refuse.At = ReasonExpired, q.Due
-		return nil, refuse
 	}
-	if expired(q, time.Now()) {
-		refuse.Reason, refuse.At = ReasonExpired, q.Due
-		return nil, refuse
+	if over := closed(q, time.Now()); over != nil {
+		if over.Reason == ReasonSuperseded {
+			over.Newest = e.newest(ctx, q)
+		}
+		return nil, over
 	}
 	next := *q
 	next.Answer, next.AnsweredBy, next.AnsweredAt, next.State = value, ActorFrom(ctx).ID, time.Now().UTC(), core.QuestionAnswered
@@ -187,6 +176,24 @@ func (e *Engine) judge(ctx context.Context, q *core.Question, g givenAnswer) (*c
 		return nil, refuse
 	}
 	return &next, err
+}
+
+// closed says why a question takes no answer any more; nil: it is open.
+func closed(q *core.Question, now time.Time) *AnswerError {
+	e := &AnswerError{Question: q.ID, Name: q.Name, Thread: q.Thread, By: q.AnsweredBy, At: q.AnsweredAt}
+	switch {
+	case q.State == core.QuestionAnswered, q.State == core.QuestionSubmitted:
+		e.Reason = ReasonAnswered
+	case q.State == core.QuestionSuperseded:
+		e.Reason = ReasonSuperseded
+	case q.State == core.QuestionWithdrawn:
+		e.Reason = ReasonWithdrawn
+	case q.State == core.QuestionExpired, expired(q, now):
+		e.Reason, e.At = ReasonExpired, q.Due
+	default:
+		return nil
+	}
+	return e
 }
 
 func expired(q *core.Question, now time.Time) bool { return !q.Due.IsZero() && !now.Before(q.Due) }

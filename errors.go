@@ -60,6 +60,8 @@ type InputError struct{ Err error }
 
 // Error says what is wrong with it; whoever refused it says what was not done.
 func (e *InputError) Error() string { return "input refused: " + e.Err.Error() }
+
+// Unwrap returns the faults.
 func (e *InputError) Unwrap() error { return e.Err }
 
 // VerbError refuses a verb in the thread's status. Nothing was changed. It matches [ErrBusy] when somebody runs it.

@@ -272,23 +272,12 @@ func answerTx(tx storage.Tx, box records.Box, tenant, id string, a Answer) (*Que
 	if err != nil {
 		return nil, err
 	}
-	refuse := &AnswerError{Question: q.ID, Name: q.Name, Thread: q.Thread, By: q.AnsweredBy, At: q.AnsweredAt, Reason: ReasonAnswered}
-	switch {
-	case q.State == core.QuestionWithdrawn:
-		refuse.Reason = ReasonWithdrawn
-		return nil, refuse
-	case q.State == core.QuestionSuperseded:
-		refuse.Reason = ReasonSuperseded
-		return nil, refuse
-	case q.State == core.QuestionExpired, expired(q, tx.Now()):
-		refuse.Reason, refuse.At = ReasonExpired, q.Due
-		return nil, refuse
-	case q.State != core.QuestionOpen:
-		return nil, refuse
+	if over := closed(q, tx.Now()); over != nil {
+		return nil, over
 	}
 	q.State, q.Answer, q.AnsweredBy, q.Reason, q.AnsweredAt = core.QuestionAnswered, a.Value, a.By, a.Reason, tx.Now()
 	if held, err := moveQuestion(tx, box, q); err != nil || !held {
-		return nil, errors.Join(err, refuse)
+		return nil, errors.Join(err, closed(q, tx.Now()))
 	}
 	out := questionOf(q)
 	return &out, nil

@@ -23,6 +23,7 @@ func Checkpoint(id string) Point { return Point{id: id} }
 // Before is the newest checkpoint of the current branch at which the node was due.
 func Before(node string) Point { return Point{before: node} }
 
+// String shows the point to people.
 func (p Point) String() string {
 	if p.id != "" {
 		return "checkpoint " + p.id

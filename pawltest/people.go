@@ -29,6 +29,7 @@ type SilenceError struct {
 	Question pawl.Question
 }
 
+// Error names the question and what to add.
 func (e *SilenceError) Error() string {
 	return fmt.Sprintf("pawltest: thread %q: node %q asks %q (%s) and no script answers it; add %q to the People",
 		e.Thread, e.Question.Node, e.Question.Name, e.Question.Body, e.Question.Name)

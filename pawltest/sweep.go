@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,16 @@ type Scenario struct {
 	Options pawl.Options
 	// Kinds of the home beside the engine's.
 	Kinds []storage.Kind
+	// Kept names those of Kinds whose rows are never changed nor lost once they are written, as those of a trail.
+	Kept []string
+	// Parts makes the parts of one process's engine, after those in Options. Nil: none.
+	Parts func() ([]pawl.Part, error)
+	// Extra names kinds of waits that a stop may bring and that are left out when the ends of threads are compared:
+	// "doubt". None of them may stay open unseen either.
+	Extra []string
+	// Check says what else is wrong when the scenario has ended, with a stop or without: in the home, and outside by
+	// [Calls] on ctx. Nil: nothing else is asked.
+	Check func(ctx context.Context, home storage.DB) error
 	// Disk opens a home on disk, for the share of the points where a real process is killed: it runs the same test in
 	// a child process. Nil: no process is killed.
 	Disk func(path string, kinds ...storage.Kind) (storage.DB, error)
@@ -48,6 +59,7 @@ type Report struct {
 	Failures int
 }
 
+// String is the line that a sweep prints.
 func (r Report) String() string {
 	return fmt.Sprintf("%d stop points, %d failures (%d with a second stop, %d by SIGKILL)",
 		r.Points, r.Failures, r.Doubles, r.Killed)
@@ -111,13 +123,20 @@ func (s *sweep) life(tr *trial, n int, action fault.Action) (db *fault.DB, err e
 	options := s.Options
 	home := &observed{tr.home, tr.ledger, records.Box{Codec: options.Codec}}
 	db = fault.Wrap(home, fault.Plan{At: fault.At(n, action), Views: s.Reads})
+	if s.Parts != nil {
+		parts, err := s.Parts()
+		if err != nil {
+			return db, err
+		}
+		options.Parts = slices.Concat(options.Parts, parts)
+	}
 	eng, err := pawl.NewEngine(db, &options)
 	if err != nil {
 		return db, err
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), hung)
 	defer cancel()
-	err = s.Drive(tr.ledger.in(ctx), eng)
+	err = s.Drive(context.WithValue(tr.ledger.in(ctx), homeKey{}, db), eng)
 	if ctx.Err() != nil {
 		err = errors.Join(fmt.Errorf("the scenario did not end within %v", hung), err)
 	}
@@ -151,6 +170,9 @@ func (s *sweep) reference() bool {
 	if err == nil && len(s.threads.faults) > 0 {
 		err = errors.New(strings.Join(s.threads.faults, "\n"))
 	}
+	if err == nil {
+		err = s.check(tr)
+	}
 	if err != nil {
 		s.t.Errorf("the scenario fails without a stop: %v", err)
 		return false
@@ -161,7 +183,15 @@ func (s *sweep) reference() bool {
 
 func (s *sweep) photograph(tr *trial) (*picture, error) {
 	mode := s.Options.Durability
-	return photograph(s.t.Context(), tr.home, s.Options, mode == "" || mode == pawl.Sync)
+	return photograph(s.t.Context(), tr.home, s.Options, view{mode == "" || mode == pawl.Sync, s.Kept, s.Extra})
+}
+
+// check asks the scenario's own Check.
+func (s *sweep) check(tr *trial) error {
+	if s.Check == nil {
+		return nil
+	}
+	return s.Check(tr.ledger.in(s.t.Context()), tr.home)
 }
 
 // stopAt lives one life that ends at point n, and says whether it did.
@@ -201,6 +231,9 @@ func (s *sweep) judge(tr *trial, err error) {
 	if err != nil {
 		s.fail(tr, append(faults, err.Error())...)
 		return
+	}
+	if err := s.check(tr); err != nil {
+		faults = append(faults, err.Error())
 	}
 	faults = append(faults, end.against(s.threads)...)
 	faults = append(faults, tr.ledger.tally().against(s.tally)...)

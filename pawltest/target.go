@@ -57,6 +57,7 @@ type TargetCount struct {
 	Rows     int // changes
 }
 
+// String shows both counts.
 func (c TargetCount) String() string {
 	return fmt.Sprintf("%d requests, %d look-ups, %d rows", c.Requests, c.Lookups, c.Rows)
 }

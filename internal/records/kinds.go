@@ -51,9 +51,7 @@ func Kinds() []storage.Kind {
 		},
 		{
 			Name: Value, Key: []storage.Field{{Name: "place", Type: storage.Int}},
-			Fields: []storage.Field{
-				{Name: "base", Type: storage.Int}, {Name: "size", Type: storage.Int}, {Name: "cost", Type: storage.Int},
-			},
+			Fields: []storage.Field{{Name: "base", Type: storage.Int}, {Name: "size", Type: storage.Int}, {Name: "cost", Type: storage.Int}},
 		},
 		{
 			Name: Ended, Key: []storage.Field{thread, cp, {Name: "task", Type: storage.Text}},
