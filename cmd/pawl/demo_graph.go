@@ -4,105 +4,165 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/approval"
+	"github.com/pawl-dev/pawl/effect"
 )
 
 // refund is the state of the demo's graph.
 type refund struct {
-	Amount pawl.Last[int64]    `json:"amount"` // cents
-	Found  pawl.Append[string] `json:"found"`
-	Letter pawl.Last[string]   `json:"letter"`
-	Result pawl.Last[string]   `json:"result"`
+	ID      pawl.Last[string]   `json:"id"` // of the business: one refund is paid once
+	Order   pawl.Last[string]   `json:"order"`
+	Cents   pawl.Last[int64]    `json:"cents"`
+	Found   pawl.Append[string] `json:"found"`
+	Why     pawl.Last[string]   `json:"why"`
+	Receipt pawl.Last[string]   `json:"receipt"`
+	Result  pawl.Last[string]   `json:"result"`
 }
 
-// request is what the person is asked.
-type request struct {
-	Text   string `json:"text"`
-	Letter string `json:"letter"`
+// claim is what the provider is told, and what a person approves.
+type claim struct {
+	Order string `json:"order"`
+	Cents int64  `json:"cents"`
 }
 
-// scene is what the demo's nodes touch outside the database.
-type scene struct {
-	ledger ledger
+// letter is a mail.
+type letter struct {
+	To   string `json:"to"`
+	Text string `json:"text"`
+}
+
+// agent is the code of the graph, and what it touches outside the database.
+type agent struct {
+	counts counts
+	pay    effect.Effect[claim, string]
+	mail   effect.Effect[letter, string]
 	hold   string                                       // node that stops, for ever, after its step and before its end
 	holds  func(ctx context.Context, node string) error // tells that it does
 }
 
-var approval = pawl.Interrupt[request, string]{
-	Name: "approve",
-	Check: func(_ request, answer string) error {
-		if answer != "yes" && answer != "no" {
-			return errors.New("the answer is yes or no")
-		}
-		return nil
-	},
-}
+const (
+	refundDesk = "refund-desk"    // the group that approves
+	patience   = 15 * time.Minute // that it has
+	mostCents  = 200_000          // the policy: more is not refunded at all
+)
 
-// graph: three look-ups side by side, then one node that drafts, asks and pays.
-func (s *scene) graph() (*pawl.Graph[refund], error) {
-	b := pawl.New[refund]("refund").
-		Node("order", s.lookUp("order", "find-order", "order 8841: a bicycle, paid")).
-		Node("customer", s.lookUp("customer", "find-customer", "customer since 2019")).
-		Node("risk", s.lookUp("risk", "score-risk", "risk: low")).
-		Node("decide", s.decide, pawl.Uses(approval))
-	for _, n := range []string{"order", "customer", "risk"} {
-		b.Path(pawl.Start, n, "decide")
+// newAgent declares the effects. The provider takes every request for a new payment, and can be asked; the post office
+// recognises a key.
+func newAgent(c counts, p provider) *agent {
+	return &agent{
+		counts: c,
+		pay: effect.New("provider.pay", p.pay).
+			Lookup(p.find).
+			Approve(approval.Levels{{To: refundDesk, For: patience}}).
+			Material("order", "cents").
+			Timeout(payTime),
+		mail: effect.New("post.mail", p.mail).Keys(effect.Forever),
 	}
-	return b.Build()
 }
 
-func (s *scene) lookUp(node, step, fact string) func(context.Context, *refund) error {
-	return func(ctx context.Context, st *refund) error {
-		if err := s.ledger.add("node", node); err != nil {
+// graph: three look-ups side by side, a proposal under a policy, a payment, a mail.
+func (a *agent) graph() (*pawl.Graph[refund], error) {
+	b := pawl.New[refund]("refund").
+		Node("order", a.lookUp("order", "find-order", "order: a bicycle, paid")).
+		Node("customer", a.lookUp("customer", "find-customer", "customer since 2019")).
+		Node("risk", a.lookUp("risk", "score-risk", "risk: low")).
+		Node("policy", a.policy).
+		Node("pay", a.pays, pawl.Uses(a.pay)).
+		Node("mail", a.mails, pawl.Uses(a.mail))
+	for _, n := range []string{"order", "customer", "risk"} {
+		b.Path(pawl.Start, n, "policy")
+	}
+	return b.Edge("policy", "pay").Route("pay", paid, "mail", pawl.End).Build()
+}
+
+func (a *agent) lookUp(node, step, fact string) func(context.Context, *refund) error {
+	return func(ctx context.Context, s *refund) error {
+		if err := a.count(ctx, countNode, node); err != nil {
 			return err
 		}
-		found, err := s.call(ctx, step, fact)
+		found, err := a.call(ctx, step, fact)
 		if err != nil {
 			return err
 		}
-		if s.hold == node {
-			return s.holds(ctx, node)
+		if a.hold == node {
+			return a.holds(ctx, node)
 		}
-		st.Found.Add(found)
+		s.Found.Add(found)
 		return nil
 	}
 }
 
-func (s *scene) decide(ctx context.Context, st *refund) error {
-	if err := s.ledger.add("node", "decide"); err != nil {
+// policy lets the model propose, which is a script here, and checks the proposal.
+func (a *agent) policy(ctx context.Context, s *refund) error {
+	if err := a.count(ctx, countNode, "policy"); err != nil {
 		return err
 	}
-	letter, err := s.call(ctx, "draft-letter", fmt.Sprintf("We refund %s.", dollars(st.Amount.Get())))
+	why, err := a.call(ctx, "ask-model", fmt.Sprintf("refund %s: paid, %d facts, nothing against it", dollars(s.Cents.Get()), s.Found.Len()))
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("Refund %s for order 8841?", dollars(st.Amount.Get()))
-	answer, err := approval.Ask(ctx, request{Text: text, Letter: letter})
-	if err != nil {
+	if _, err := a.call(ctx, "check-policy", "allowed, with an approval"); err != nil {
 		return err
 	}
-	st.Letter.Set(letter)
-	if answer == "no" {
-		st.Result.Set("not refunded")
+	if s.Cents.Get() > mostCents {
+		return pawl.Conclude("the policy refunds at most " + dollars(mostCents))
+	}
+	s.Why.Set(why)
+	return nil
+}
+
+// pays asks for approval, and pays, once for each refund.
+func (a *agent) pays(ctx context.Context, s *refund) error {
+	if err := errors.Join(a.count(ctx, countNode, "pay"), a.count(ctx, countLine, "pay")); err != nil {
+		return err
+	}
+	receipt, err := a.pay.Do(ctx, effect.Ref("refund", s.ID.Get()), claim{s.Order.Get(), s.Cents.Get()})
+	if denied := (*effect.DeniedError)(nil); errors.As(err, &denied) {
+		s.Result.Set("not refunded: " + denied.Reason)
 		return nil
 	}
-	receipt, err := s.call(ctx, "send-refund", "refunded "+dollars(st.Amount.Get()))
-	st.Result.Set(receipt)
+	if err != nil {
+		return err
+	}
+	s.Receipt.Set(receipt)
+	s.Result.Set("refunded " + dollars(s.Cents.Get()))
+	return nil
+}
+
+func paid(s *refund) []pawl.Next {
+	if s.Receipt.Get() == "" {
+		return pawl.To(pawl.End)
+	}
+	return pawl.To("mail")
+}
+
+func (a *agent) mails(ctx context.Context, s *refund) error {
+	if err := a.count(ctx, countNode, "mail"); err != nil {
+		return err
+	}
+	_, err := a.mail.Do(ctx, effect.Ref("refund-mail", s.ID.Get()), letter{"the customer of order " + s.Order.Get(), s.Result.Get()})
 	return err
 }
 
-// call is a step that counts twice: each time its line is reached, which is what a plain replay would call, and each
-// time it is called.
-func (s *scene) call(ctx context.Context, step, result string) (string, error) {
-	if err := s.ledger.add("line", step); err != nil {
+// call is a step that counts twice: each time its line is reached, and each time it is called.
+func (a *agent) call(ctx context.Context, step, result string) (string, error) {
+	if err := a.count(ctx, countLine, step); err != nil {
 		return "", err
 	}
-	return pawl.Step(ctx, step, func(context.Context) (string, error) {
-		return result, s.ledger.add("call", step)
+	return pawl.Step(ctx, step, func(ctx context.Context) (string, error) {
+		return result, a.count(ctx, countCall, step)
 	})
+}
+
+func (a *agent) count(ctx context.Context, what, name string) error {
+	task, ok := pawl.TaskFrom(ctx)
+	if !ok {
+		return errors.New("there is no task to count for")
+	}
+	return a.counts.add(task.Info().Thread, what, name)
 }
 
 func dollars(cents int64) string {
@@ -111,49 +171,4 @@ func dollars(cents int64) string {
 		return fmt.Sprintf("$%d.%02d", whole, cents%100)
 	}
 	return fmt.Sprintf("$%d,%03d.%02d", whole/1000, whole%1000, cents%100)
-}
-
-// ledger is a file outside the database that every process of the demo appends to: the world that a call changes.
-type ledger string
-
-func (l ledger) add(what, name string) error {
-	f, err := os.OpenFile(string(l), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(what + " " + name + "\n")
-	return errors.Join(err, f.Close())
-}
-
-// tally is a count of the ledger's lines, by what and name.
-type tally map[string]map[string]int
-
-func (l ledger) read() (tally, error) {
-	doc, err := os.ReadFile(string(l))
-	if err != nil {
-		return nil, err
-	}
-	t := tally{"node": {}, "line": {}, "call": {}}
-	for line := range strings.Lines(string(doc)) {
-		what, name, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if t[what] == nil {
-			return nil, fmt.Errorf("ledger %s: what is %q?", l, line)
-		}
-		t[what][name]++
-	}
-	return t, nil
-}
-
-// since is what was counted after an earlier reading.
-func (t tally) since(before tally) tally {
-	out := tally{}
-	for what, names := range t {
-		out[what] = map[string]int{}
-		for name, n := range names {
-			if more := n - before[what][name]; more > 0 {
-				out[what][name] = more
-			}
-		}
-	}
-	return out
 }

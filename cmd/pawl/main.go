@@ -21,6 +21,6 @@ func run() int {
 // newProgram is the whole command line as a value.
 func newProgram(env cli.Env) *cli.Program {
 	p := cli.New(env)
-	p.Root.AddCommand(demoCommand(p), workerCommand(p))
+	p.Root.AddCommand(demoCommand(p), workerCommand(p), providerCommand(p))
 	return p
 }

@@ -99,7 +99,7 @@ func (p *Program) give(ctx context.Context, eng *pawl.Engine, id, given, digest 
 	v := viewOfQuestion(q)
 	if digest != "" && digest != q.Digest { // an id names one body for ever, so this cannot become wrong meanwhile
 		err := &Error{Conflict, fmt.Errorf("question %s has the digest %s, not %s as given: look at it again with %s; nothing was answered",
-			q.ID, q.Digest, digest, p.Command("threads show %s", shellWord(q.Thread)))}
+			q.ID, q.Digest, digest, p.Command("threads show %s", ShellWord(q.Thread)))}
 		v.Verdict, v.Message = "other digest", err.Error()
 		return v, err
 	}
@@ -169,9 +169,9 @@ func (v *answerView) print(g *Page, p *Program) {
 	default:
 		g.Line("answered: %s", said)
 	}
-	g.Line("Look: %s", p.Command("threads show %s", shellWord(v.Thread)))
+	g.Line("Look: %s", p.Command("threads show %s", ShellWord(v.Thread)))
 	if p.serves(v.Graph) {
-		g.Line("Go on: %s", p.Command("runs resume %s", shellWord(v.Thread)))
+		g.Line("Go on: %s", p.Command("runs resume %s", ShellWord(v.Thread)))
 		return
 	}
 	g.Line("The thread goes on with a resume in the program that has graph %q.", v.Graph)

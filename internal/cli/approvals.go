@@ -289,9 +289,9 @@ func (p *Program) decided(r *approval.Request, what string, err error) error {
 	v := viewOfRequest(r)
 	return p.Emit(v, func(g *Page) {
 		g.Line("%s: %s %s of thread %s by %s (unverified)", what, v.Effect, v.Ref, v.Thread, v.By)
-		g.Line("Look: %s", p.Command("threads show %s", shellWord(v.Thread)))
+		g.Line("Look: %s", p.Command("threads show %s", ShellWord(v.Thread)))
 		if p.serves(v.Graph) {
-			g.Line("Go on: %s", p.Command("runs resume %s", shellWord(v.Thread)))
+			g.Line("Go on: %s", p.Command("runs resume %s", ShellWord(v.Thread)))
 		} else {
 			g.Line("The thread goes on with a resume in the program that has graph %q.", v.Graph)
 		}

@@ -29,7 +29,7 @@ somebody runs the thread, and while an effect of it is of unknown outcome. It as
 					return p.misuse(cmd, fmt.Errorf("delete wants the whole id %s; nothing was deleted", t.ID()))
 				}
 				if dry {
-					return p.previewVerb(ctx, t, pawl.VerbDelete, "threads delete "+shellWord(t.ID()))
+					return p.previewVerb(ctx, t, pawl.VerbDelete, "threads delete "+ShellWord(t.ID()))
 				}
 				if err := p.sure(ctx, cmd, yes, fmt.Sprintf("Delete thread %s (graph %s, %s) with all of its history?", t.ID(), state.Graph, state.Status)); err != nil {
 					return err
@@ -43,7 +43,7 @@ somebody runs the thread, and while an effect of it is of unknown outcome. It as
 				}{t.ID(), true}
 				return p.Emit(gone, func(g *Page) {
 					g.Line("deleted: thread %s", t.ID())
-					g.Line("Its audit trail stays: %s", p.Command("audit list %s", shellWord(t.ID())))
+					g.Line("Its audit trail stays: %s", p.Command("audit list %s", ShellWord(t.ID())))
 				})
 			})
 		},

@@ -268,7 +268,7 @@ func (p *Program) effectsSettle() *cobra.Command {
 				return p.Emit(v, func(g *Page) {
 					g.Line("settled: %s %s is %s", v.Effect, v.Ref, string(v.State))
 					g.Line("Look: %s", p.Command("effects show %s", v.Key[:12]))
-					g.Line("Go on: %s", p.Command("runs resume %s", shellWord(v.Thread)))
+					g.Line("Go on: %s", p.Command("runs resume %s", ShellWord(v.Thread)))
 				})
 			})
 		},

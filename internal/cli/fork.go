@@ -63,7 +63,7 @@ func (p *Program) fork(ctx context.Context, h *home, g *going, f *forking, id st
 	if err != nil {
 		return err
 	}
-	point, name, flag := pawl.Before(f.before), "before node "+f.before, "--before "+shellWord(f.before)
+	point, name, flag := pawl.Before(f.before), "before node "+f.before, "--before "+ShellWord(f.before)
 	if f.at != "" {
 		at, err := checkpoint(ctx, t, f.at)
 		if err != nil {
@@ -77,10 +77,10 @@ func (p *Program) fork(ctx context.Context, h *home, g *going, f *forking, id st
 			return err
 		}
 		for _, s := range f.set {
-			flag += " --set " + shellWord(s)
+			flag += " --set " + ShellWord(s)
 		}
 		return p.showPreview(previewView{
-			Verb: "fork", Thread: t.ID(), Point: name, Action: p.Command("threads fork %s %s", shellWord(t.ID()), flag),
+			Verb: "fork", Thread: t.ID(), Point: name, Action: p.Command("threads fork %s %s", ShellWord(t.ID()), flag),
 		}, pre)
 	}
 	if err := p.needs(state.Graph, "fork"); err != nil {

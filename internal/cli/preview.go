@@ -77,7 +77,7 @@ func (p *Program) previewResume(ctx context.Context, t *pawl.Thread) error {
 	if err != nil {
 		return err
 	}
-	return p.showPreview(previewView{Verb: "resume", Thread: t.ID(), Action: p.Command("runs resume %s", shellWord(t.ID()))}, pre)
+	return p.showPreview(previewView{Verb: "resume", Thread: t.ID(), Action: p.Command("runs resume %s", ShellWord(t.ID()))}, pre)
 }
 
 func (p *Program) previewVerb(ctx context.Context, t *pawl.Thread, verb pawl.Verb, action string) error {

@@ -65,7 +65,7 @@ const ownOverview = `A program of agent graphs that survive crashes, wait for pe
 
 It has the code of: %s.`
 
-const examples = `  pawl demo                           a tour: two kills, one question, one fork
+const examples = `  pawl demo                           a tour: two kills, one payment, one fork
   pawl threads list                   what there is in pawl.db
   pawl threads show order-17          where it stands, what it asks, what will run again
   pawl answer 3f9c '"yes"'            answer a question by the start of its id
@@ -149,10 +149,10 @@ Exit codes: {{.Root.Name}} --help
 // settle reads what flags and environment say together.
 func (p *Program) settle(cmd *cobra.Command) error {
 	if p.given = ""; p.db != "" {
-		p.given += " --db " + shellWord(p.db)
+		p.given += " --db " + ShellWord(p.db)
 	}
 	if p.tenant != "" {
-		p.given += " --tenant " + shellWord(p.tenant)
+		p.given += " --tenant " + ShellWord(p.tenant)
 	}
 	for _, name := range []string{"output", "db", "tenant", "actor", "group", "no-input"} {
 		variable := "PAWL_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
@@ -193,8 +193,8 @@ func (p *Program) who() pawl.Actor {
 	return a
 }
 
-// shellWord quotes what a shell would take apart.
-func shellWord(s string) string {
+// ShellWord quotes what a shell would take apart.
+func ShellWord(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("/._-+:@%,=", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	}) {

@@ -126,7 +126,7 @@ It returns when the run has stopped, or after --timeout. No code is needed.`,
 				return err
 			}
 			if dry {
-				return p.previewVerb(cmd.Context(), t, pawl.VerbCancel, "runs cancel "+shellWord(t.ID()))
+				return p.previewVerb(cmd.Context(), t, pawl.VerbCancel, "runs cancel "+ShellWord(t.ID()))
 			}
 			ctx, stop := timeout(cmd.Context())
 			defer stop()
@@ -139,8 +139,8 @@ It returns when the run has stopped, or after --timeout. No code is needed.`,
 			}
 			return p.Emit(p.viewOf(state), func(g *Page) {
 				g.Line("cancelled: thread %s, run %s: %s", t.ID(), state.Run, state.Reason)
-				g.Line("Look: %s", p.Command("threads show %s", shellWord(t.ID())))
-				g.Line("Start it over: %s", p.Command("runs retry %s", shellWord(t.ID())))
+				g.Line("Look: %s", p.Command("threads show %s", ShellWord(t.ID())))
+				g.Line("Start it over: %s", p.Command("runs retry %s", ShellWord(t.ID())))
 			})
 		})
 	}

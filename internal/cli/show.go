@@ -54,11 +54,11 @@ func (p *Program) viewOf(s *pawl.ThreadState) *threadView {
 	if p.serves(s.Graph) {
 		for _, verb := range s.Legal {
 			if verb == pawl.VerbResume || verb == pawl.VerbRetry {
-				v.Actions = append(v.Actions, p.Command("runs %s %s", verb, shellWord(s.Thread)))
+				v.Actions = append(v.Actions, p.Command("runs %s %s", verb, ShellWord(s.Thread)))
 			}
 		}
 	}
-	v.Actions = append(v.Actions, p.Command("threads history %s", shellWord(s.Thread)))
+	v.Actions = append(v.Actions, p.Command("threads history %s", ShellWord(s.Thread)))
 	if s.Head == nil || s.Status == pawl.Done || s.Status == pawl.Cancelled || s.Cause == pawl.CauseConcluded {
 		return v
 	}
@@ -82,7 +82,7 @@ func (p *Program) actionOn(q pawl.Question) string {
 	case kindApproval:
 		return p.Command("approvals show %s", q.ID[:12])
 	}
-	return p.Command("effects list --thread %s", shellWord(q.Thread))
+	return p.Command("effects list --thread %s", ShellWord(q.Thread))
 }
 
 // The kinds of waits that are decided at a desk.

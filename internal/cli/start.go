@@ -61,7 +61,7 @@ func (p *Program) goes(ctx context.Context, g *going, verb func(context.Context)
 		return err
 	}
 	v := &outcomeView{Outcome: out, Waiting: append([]pawl.Question{}, out.Waiting...), Actions: []string{}}
-	id := shellWord(out.Thread)
+	id := ShellWord(out.Thread)
 	for _, q := range v.Waiting {
 		v.Actions = append(v.Actions, p.actionOn(q))
 	}
@@ -230,7 +230,7 @@ set aside, for reading only. It is refused while an effect of the attempt is of 
 				return err
 			}
 			if dry {
-				return p.previewVerb(ctx, t, pawl.VerbRetry, "runs retry "+shellWord(t.ID()))
+				return p.previewVerb(ctx, t, pawl.VerbRetry, "runs retry "+ShellWord(t.ID()))
 			}
 			if err := p.needs(state.Graph, "retry"); err != nil {
 				return err
