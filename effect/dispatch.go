@@ -94,10 +94,10 @@ func (w *doing) send(ctx context.Context, op *Operation, a *Attempt, params []by
 	if err == nil {
 		err = core.CheckSize("the receipt", receipt)
 	}
-	if w.cause = err; err != nil {
+	if w.cause = w.led.words(err, params); err != nil {
 		receipt = nil
 	}
-	if err := w.record(ctx, op, a, err, receipt); err != nil {
+	if err := w.record(ctx, op, a, w.cause, receipt); err != nil {
 		return nil, false, err
 	}
 	if w.cause == nil {
@@ -198,7 +198,7 @@ func (w *doing) record(ctx context.Context, op *Operation, a *Attempt, said erro
 	}
 	switch to {
 	case StateReserved:
-		return &NotSentError{Effect: w.d.name, Ref: w.ref, Operation: op.Key, Err: unsent.err}
+		return &NotSentError{Effect: w.d.name, Ref: w.ref, Operation: op.Key, Err: said}
 	case StateRejected:
 		return pawl.NoRetry(&RejectedError{Effect: w.d.name, Ref: w.ref, Operation: op.Key, Reason: said.Error(), Err: refused.err})
 	}

@@ -30,8 +30,9 @@
 // more, and must be true. A panic is an unknown outcome too. The function is called on its own goroutine, under a
 // context that neither the end of the run nor the node's timeout ends, and that ends after the effect's Timeout.
 //
-// Parameters travel as JSON, and the function is given what was stored, in each attempt the same. Parameters, receipts
-// and the words of errors are stored encrypted under the ledger's key, references and digests in the clear.
+// Parameters travel as JSON, and the function is given what was stored, in each attempt the same. Parameters and receipts
+// are stored encrypted under the ledger's key, references and digests in the clear. Of an error of the function, its words
+// become part of the run's history; the ledger's Redactor hides in them what it hides in the parameters.
 package effect
 
 import (

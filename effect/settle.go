@@ -87,7 +87,7 @@ func (w *doing) lookUp(ctx context.Context, s *seen) (receipt []byte, again bool
 		err = core.CheckSize("the receipt", receipt)
 	}
 	if err != nil {
-		w.cause = fmt.Errorf("the look-up gave no answer: %w", err)
+		w.cause = fmt.Errorf("the look-up gave no answer: %w", w.led.words(err, params))
 		return nil, false, w.inDoubt(s.op, w.cause)
 	}
 	var outcome []byte
