@@ -141,7 +141,7 @@ func TestDemoFollowUps(t *testing.T) {
 	_, next, _ := strings.Cut(run("demo", "--yes", "--keep", "tour"), "Try next:\n")
 	want := map[string]string{
 		"threads show": "failed", "threads history": "fork", "approvals list": "consumed", "effects list": "refund:8841-2",
-		"effects show": "look-up", "audit list": "settled",
+		"effects show": "Evidence of a look-up", "audit list": "settled",
 	}
 	for line := range strings.Lines(next) {
 		args := strings.Fields(line)

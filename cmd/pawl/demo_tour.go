@@ -286,6 +286,10 @@ func (t *tour) forked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	would, err := t.thread(demoThread).PreviewFork(ctx, pawl.Before("pay"))
+	if err != nil {
+		return err
+	}
 	s, err := t.worker.does(ctx, errand{Verb: "fork", Thread: demoThread})
 	if err != nil {
 		return err
@@ -297,7 +301,7 @@ func (t *tour) forked(ctx context.Context) error {
 	again, err := t.receipt(ctx, demoThread)
 	t.report.SameReceipt = receipt != "" && again == receipt
 	t.report.Fork = branch{s.Status, more.count[countCall], more.count[countNode], more.payments, more.asked}
-	t.tell("4. Forked from before the payment\n   Worker %d enters the node of the payment again, on a branch of its own.", t.worker.pid())
+	t.tell("4. Forked from before the payment\n   A preview says: %s.\n   Worker %d enters the node of the payment again, on a branch of its own.", noted(would), t.worker.pid())
 	if receipt == "" {
 		t.tell("   The no is remembered: the same call is not asked about again (%d), and nothing is sent (payment requests %d).\n", more.asked, more.payments)
 		return err
