@@ -90,6 +90,7 @@ func taskKeys(t *testing.T, r *report) {
 		same(t, "distinct keys after a fork", distinct(keys(resumed)), 3)
 		grew(t, before, history(t, th))
 	})
+	t.Run("an operation's key", func(t *testing.T) { onEach(t, operationKeyIsNoTaskKey) })
 	t.Run("tries", keysOverTries)
 	t.Run("workers", keysOfWorkers)
 	t.Run("killed between the answers", keysOverADeath)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/effect"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/memdb"
 	"github.com/pawl-dev/pawl/sqlite"
 	"github.com/pawl-dev/pawl/storage"
@@ -23,6 +25,7 @@ type loss struct {
 	Mode    pawl.Durability
 	Durable bool // submit is declared durable
 	Step    bool // submit calls out through a step
+	Effect  bool // submit calls out through an effect
 	Slow    bool
 }
 
@@ -35,16 +38,20 @@ type order struct {
 
 func (a *loss) graph(next func()) (*pawl.Graph[order], error) {
 	world := &ledger{a.Ledger}
-	var options []pawl.NodeOption
+	job := submitting(world)
+	options := []pawl.NodeOption{pawl.Uses(job)}
 	if a.Durable {
 		options = append(options, pawl.Durable())
 	}
 	return pawl.New[order]("loss").
 		Node("submit", func(ctx context.Context, s *order) (err error) {
 			id := ""
-			if a.Step {
+			switch {
+			case a.Step:
 				id, err = pawl.Step(ctx, "submit", world.submit)
-			} else {
+			case a.Effect:
+				id, err = job.Do(ctx, effect.Ref("order", s.Want.Get()), params{})
+			default:
 				id, err = world.submit(ctx)
 			}
 			s.JobID.Set(id)
@@ -64,11 +71,13 @@ func (a *loss) graph(next func()) (*pawl.Graph[order], error) {
 func submitThenDie(doc []byte) {
 	a := args[loss](doc)
 	run := func(t *testing.T) {
-		var db storage.DB = must(sqlite.Open(a.Path, pawl.Kinds()...))
+		var db storage.DB = must(sqlite.Open(a.Path, house.Kinds()...))
 		if a.Slow {
 			db = fault.Wrap(db, fault.Plan{Delay: time.Second})
 		}
-		eng := must(pawl.NewEngine(db, nil))
+		led, parts, err := staff()
+		must(led, err)
+		eng := must(pawl.NewEngine(db, &pawl.Options{Parts: parts}))
 		g := must(a.graph(func() {
 			if !a.Slow {
 				synctest.Wait()
@@ -95,14 +104,15 @@ func killed(t *testing.T, program string, a any) {
 }
 
 // crash lets the process die and opens what it left.
-func (a loss) crash(t *testing.T) (*loss, *pawl.ThreadOf[order]) {
+func (a loss) crash(t *testing.T) (*loss, *office, *pawl.ThreadOf[order]) {
 	a.Path, a.Ledger = onDisk(t).path, newLedger(t).path
 	killed(t, "000-loss", a)
 	g, err := a.graph(func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &a, g.Thread(engine(t, openFile(t, a.Path), nil, g), "t")
+	o := openOffice(t, openFile(t, a.Path), g)
+	return &a, o, g.Thread(o.eng, "t")
 }
 
 func whatACrashLoses(t *testing.T, r *report) {
@@ -122,7 +132,7 @@ func whatACrashLoses(t *testing.T, r *report) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			line := three(t, func(t *testing.T) string {
-				a, th := row.loss.crash(t)
+				a, _, th := row.loss.crash(t)
 				s := statusOf(t, th)
 				settled(t, s)
 				same(t, "status", s.Status, pawl.Crashed)
@@ -154,9 +164,7 @@ func whatACrashLoses(t *testing.T, r *report) {
 	}
 }
 
-// The row of an effect that had returned waits for effects.
 func goingOnAfterThatCrash(t *testing.T, _ *report) {
-	t.Log("without its effect line: waits for effects")
 	for _, c := range []struct {
 		name string
 		loss loss
@@ -170,17 +178,27 @@ func goingOnAfterThatCrash(t *testing.T, _ *report) {
 		{"sync, a step that had returned", loss{Mode: pawl.Sync, Step: true}, 1},
 		{"async, durable node, a step that had returned", loss{Mode: pawl.Async, Durable: true, Step: true}, 1},
 		{"exit, a step that had returned", loss{Mode: pawl.Exit, Step: true}, 1},
+		{"async, an effect that had returned", loss{Mode: pawl.Async, Effect: true}, 1},
+		{"sync, an effect that had returned", loss{Mode: pawl.Sync, Effect: true}, 1},
+		{"async, durable node, an effect that had returned", loss{Mode: pawl.Async, Durable: true, Effect: true}, 1},
+		{"exit, an effect that had returned", loss{Mode: pawl.Exit, Effect: true}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.loss.Slow = true
 			three(t, func(t *testing.T) string {
-				a, th := c.loss.crash(t)
-				before := history(t, th)
+				a, o, th := c.loss.crash(t)
+				same(t, "status", statusOf(t, th).Status, pawl.Crashed)
+				before, kept := history(t, th), o.operations(t)
 				out, err := th.Resume(context.Background())
 				if err != nil {
 					t.Fatal(err)
 				}
 				rows := (&ledger{a.Ledger}).rows()
+				if a.Effect {
+					o.explained(t, rows, 1)
+					same(t, "the receipt is the one from before the death", o.operations(t)[0], kept[0])
+					same(t, "dispatches", len(o.attempts(t, kept[0])), 1)
+				}
 				same(t, "ledger rows", len(rows), c.rows)
 				same(t, "state", string(out.Values), fmt.Sprintf(`{"want":"one job","job_id":%q,"finished":true}`, rows[len(rows)-1]))
 				snapshots := 4

@@ -36,9 +36,8 @@ func submitAndWait(t *testing.T, name string, world, counts *ledger, step bool) 
 		Path(pawl.Start, "submit_and_wait", pawl.End))
 }
 
-// The same with an effect in place of the step waits for effects.
 func paidCallAndQuestion(t *testing.T, r *report) {
-	t.Log("without its effect line: waits for effects")
+	t.Run("effect", func(t *testing.T) { onEach(t, paidEffectAndQuestion) })
 	onEach(t, func(t *testing.T, h *home) {
 		world, counts := newLedger(t), newLedger(t)
 		th := submitAndWait(t, "paid", world, counts, true).Thread(engine(t, h.open(t), nil), "t")

@@ -10,7 +10,7 @@ import (
 
 // seed000 is pause, pay, approve, retry.
 func seed000() []scenario {
-	const effects, childNodes = "effects", "children"
+	const childNodes = "children"
 	return []scenario{
 		{id: "S000-1", run: paidCallAndQuestion},
 		{id: "S000-2", run: plainCallAboveQuestion},
@@ -28,8 +28,8 @@ func seed000() []scenario {
 		{id: "S000-14", run: diesAfterYes},
 		{id: "S000-15", run: aNoHolds},
 		{id: "S000-16", run: takenOnce},
-		{id: "S000-17", waits: effects + " (redaction of a call's arguments)"},
-		{id: "S000-18", waits: effects},
+		{id: "S000-17", run: redactedBeforeStored},
+		{id: "S000-18", run: approvedRunsUnmasked},
 		{id: "S000-19", run: concludedThenRetried},
 		{id: "S000-20", run: newInputIsNoFreshStart},
 		{id: "S000-21", run: diedThenResumed},
