@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/pawl-dev/pawl/storage"
+	"github.com/pawl-dev/pawl/storage/fault"
 )
 
 // Called notes in the ledger of a [Sweep] that the outside world was called, and returns how often it was by now, this
@@ -31,7 +34,27 @@ func Calls(ctx context.Context, label string) int {
 	return l.count(wasCalled, label)
 }
 
-type ledgerKey struct{}
+// Point marks a place outside the home, such as a request to another system, where a [Sweep] lets the process die, too.
+// Its error means that the process is dead: return it, as a connection that broke. Outside a sweep it is nil.
+func Point(ctx context.Context) error {
+	if db, _ := ctx.Value(homeKey{}).(*fault.DB); db != nil {
+		return db.Pass(ctx)
+	}
+	return nil
+}
+
+// Home is the home of the process that a [Sweep] drives, as it sees it; nil outside a sweep.
+func Home(ctx context.Context) storage.DB {
+	if db, _ := ctx.Value(homeKey{}).(*fault.DB); db != nil {
+		return db
+	}
+	return nil
+}
+
+type (
+	ledgerKey struct{}
+	homeKey   struct{}
+)
 
 // What a ledger's lines say.
 const (

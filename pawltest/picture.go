@@ -96,11 +96,21 @@ type picture struct {
 	numbers map[int64]bool    // of threads that there are
 	of      map[string]int64  // thread number of each entry of rows and answers
 	faults  []string
+
+	view
 }
 
-// photograph reads a home. deep adds each thread's whole history to how it stands.
-func photograph(ctx context.Context, home storage.DB, options pawl.Options, deep bool) (*picture, error) {
+// view says what of a home a picture shows.
+type view struct {
+	deep  bool     // each thread's whole history, too
+	kept  []string // kinds of others whose rows stay as they are
+	extra []string // kinds of waits that say nothing of how a thread stands
+}
+
+// photograph reads a home.
+func photograph(ctx context.Context, home storage.DB, options pawl.Options, v view) (*picture, error) {
 	p := &picture{
+		view: v,
 		rows: map[string]string{}, answers: map[string]string{}, threads: map[string]string{}, numbers: map[int64]bool{},
 		of: map[string]int64{},
 	}
@@ -121,7 +131,7 @@ func photograph(ctx context.Context, home storage.DB, options pawl.Options, deep
 		return nil, err
 	}
 	for _, info := range list {
-		if err := p.thread(ctx, eng.Thread("", info.Thread), questions[info.Thread], deep); err != nil {
+		if err := p.thread(ctx, eng.Thread("", info.Thread), questions[info.Thread]); err != nil {
 			return nil, err
 		}
 	}
@@ -130,7 +140,8 @@ func photograph(ctx context.Context, home storage.DB, options pawl.Options, deep
 
 // read takes in the rows.
 func (p *picture) read(tx storage.Tx, box records.Box, questions map[string][]*core.Question) error {
-	for _, kind := range []string{records.Checkpoint, records.Value, records.Step, records.Ended, records.Graph} {
+	kinds := []string{records.Checkpoint, records.Value, records.Step, records.Ended, records.Graph}
+	for _, kind := range slices.Concat(kinds, p.kept) {
 		rows, err := tx.List(kind, storage.Query{})
 		if err != nil {
 			return err
@@ -170,7 +181,7 @@ func (p *picture) read(tx storage.Tx, box records.Box, questions map[string][]*c
 }
 
 // thread takes in how a thread stands, without what is another in every run: ids and times.
-func (p *picture) thread(ctx context.Context, th *pawl.Thread, questions []*core.Question, deep bool) error {
+func (p *picture) thread(ctx context.Context, th *pawl.Thread, questions []*core.Question) error {
 	state, err := th.State(ctx)
 	if err != nil {
 		return err
@@ -183,6 +194,9 @@ func (p *picture) thread(ctx context.Context, th *pawl.Thread, questions []*core
 	p.pending(state, questions)
 	var asked []string
 	for _, q := range questions {
+		if slices.Contains(p.extra, q.Kind) {
+			continue
+		}
 		asked = append(asked, fmt.Sprintf("question %s %s/%s revision %d %s: %s -> %s",
 			q.Node, q.Name, q.Key, q.Revision, q.State, q.Body, q.Answer))
 	}
@@ -204,7 +218,7 @@ func (p *picture) thread(ctx context.Context, th *pawl.Thread, questions []*core
 				}
 			}
 		}
-		if deep {
+		if p.deep {
 			fmt.Fprintf(&b, "\nstep %d %s due %v values %s", s.Step, s.Source, due, plain(s.Values))
 		}
 	}

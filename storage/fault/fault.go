@@ -30,6 +30,8 @@ type Op string
 const (
 	Update Op = "update"
 	View   Op = "view"
+	// Outside is no call: see [DB.Pass].
+	Outside Op = "outside"
 )
 
 // Place is where in its call a point lies.
@@ -160,6 +162,13 @@ func (d *DB) View(ctx context.Context, fn func(ctx context.Context, tx storage.T
 		return err
 	}
 	return d.pass(ctx, Point{Call: call, Op: View, Place: After})
+}
+
+// Pass passes one point that lies outside the home, such as a request to another system: there, too, the process may
+// die. The error is for who called that system, and what happened there stays.
+func (d *DB) Pass(ctx context.Context) error {
+	_, err := d.before(ctx, Outside)
+	return err
 }
 
 type transaction = func(context.Context, func(context.Context, storage.Tx) error) error
