@@ -46,14 +46,14 @@ func (t *tour) decide(ctx context.Context, thread string) (yes bool, err error) 
 	ctx = pawl.WithActor(ctx, t.approver(ctx))
 	if !yes {
 		_, err = t.Approvals().Reject(ctx, q.ID, approval.Decision{Digest: q.Call, Reason: "no, said in the demo"})
-		t.tell("   %s: no. It is recorded, with who said it.\n", who)
+		t.say("%s: no. It is recorded, with who said it.", who)
 		return false, err
 	}
 	if _, err = t.Approvals().Approve(ctx, q.ID, approval.Decision{Digest: q.Call}); err != nil {
 		return false, err
 	}
 	t.approved[thread] = before[countLine]["pay"]
-	t.tell("   %s: yes. It allows this very call, once.\n", who)
+	t.say("%s: yes. It allows this very call, once.", who)
 	return true, nil
 }
 

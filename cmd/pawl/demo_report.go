@@ -143,13 +143,13 @@ func (r *report) print(g *cli.Page) {
 	for _, p := range r.payments {
 		rows = append(rows, []string{p.ID, p.Ref, p.Order, dollars(p.Cents)})
 	}
-	g.Line("The provider's ledger, at the end:\n")
+	g.Line("\nThe provider's ledger, at the end:\n")
 	if len(rows) == 0 {
 		g.Line("no payments")
 	} else {
 		g.Table([]string{"PAYMENT", "REF", "ORDER", "AMOUNT"}, rows...)
 	}
-	g.Line("\n%s, %s, %s. A plain replay would have made %s.", several(r.Approved, "approved refund"), several(r.Requests, "payment request"),
+	g.Line("\n%s, %s, %s.\nA plain replay would have made %s.", several(r.Approved, "approved refund"), several(r.Requests, "payment request"),
 		several(r.Rows, "payment"), several(r.Plain, "payment"))
 	g.Line("%s, %s asked, %s, %d ms.", several(r.Kills, "kill"), several(r.Asked, "approval"), several(r.Checkpoints, "checkpoint"), r.Elapsed)
 	pawl, db := self(), r.Kept
@@ -176,16 +176,18 @@ func self() string {
 	return "pawl"
 }
 
-// wrapped breaks a text into lines for the tale.
-func wrapped(s, indent string) string {
+// paragraph breaks a text into lines for a terminal of 80 columns.
+func paragraph(text, indent string) string {
 	var b strings.Builder
 	at := 0
-	for i, word := range strings.Fields(s) {
+	for i, word := range strings.Fields(text) {
 		switch {
-		case i == 0:
-		case at+1+len(word) > 110:
-			b.WriteString("\n" + indent)
-			at = 0
+		case i == 0 || at+1+len(word) > 79:
+			if i > 0 {
+				b.WriteByte('\n')
+			}
+			b.WriteString(indent)
+			at = len(indent)
 		default:
 			b.WriteByte(' ')
 			at++

@@ -27,6 +27,7 @@ type tour struct {
 	ask    bool           // the person
 	in     *bufio.Scanner // what they type
 	prompt io.Writer
+	acts   int
 	report report
 
 	*place
@@ -38,7 +39,19 @@ type tour struct {
 	thought  time.Duration  // by the person; not the demo's time
 }
 
+// tell writes as it is told.
 func (t *tour) tell(format string, args ...any) { fmt.Fprintf(t.tale, format+"\n", args...) }
+
+// title begins the next act.
+func (t *tour) title(name string) {
+	t.acts++
+	t.tell("\n%d. %s\n", t.acts, name)
+}
+
+// say writes a paragraph.
+func (t *tour) say(format string, args ...any) {
+	t.tell("%s", paragraph(fmt.Sprintf(format, args...), "   "))
+}
 
 // play runs the whole tour.
 func (t *tour) play(ctx context.Context) (_ *report, err error) {
@@ -72,16 +85,17 @@ func (t *tour) play(ctx context.Context) (_ *report, err error) {
 	return &t.report, err
 }
 
-const opening = `A refund agent: Go functions as nodes, the state in a SQLite file, a worker process that gets killed. The model is a script.
+const opening = `A refund agent: its nodes are Go functions, its state is in a SQLite file, its
+worker is a process that gets killed, its model is a script.
 
     start -+-> order ----+
-           +-> customer -+-> policy -> pay (asks a person, pays) -> mail -> end
+           +-> customer -+-> policy -> pay (asks you, pays) -> mail -> end
            +-> risk -----+
 
-The payment provider is process %d at %s, with a ledger of its own. It knows no idempotency keys: a request is a
-payment. It can be asked what it did. "A plain replay" is what an engine does that runs a node again after a crash and
-keeps no record of what the node sent.
-`
+The payment provider is process %d at %s, with its own ledger.
+It knows no idempotency keys: a request is a payment. It can be asked what it
+did. "A plain replay" is an engine that runs a node again after a crash, and
+has no record of what the node sent.`
 
 // hire starts a worker.
 func (t *tour) hire(ctx context.Context) (err error) {
@@ -121,8 +135,9 @@ func (t *tour) killedInTheMiddle(ctx context.Context) error {
 	if err := t.siblingsEnd(ctx); err != nil {
 		return err
 	}
-	t.tell("1. Killed in the middle of a super-step\n"+
-		"   Worker %d: order and customer are finished; the look-up of risk has returned, its node has not.   kill -9 %[1]d", t.worker.pid())
+	t.title("Killed in the middle of a super-step")
+	t.say("Worker %d runs three look-ups side by side. order and customer are finished; the look-up of risk has returned, its node has not.", t.worker.pid())
+	t.tell("\n   kill -9 %d\n", t.worker.pid())
 	before, err := t.counts.of(demoThread)
 	if err != nil {
 		return err
@@ -131,7 +146,7 @@ func (t *tour) killedInTheMiddle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.tell("   The thread is %s. Nothing has to time out, and any process can go on.", status)
+	t.say("The thread is %s. Nothing has to time out; any process can go on.", status)
 	if err := t.hire(ctx); err != nil {
 		return err
 	}
@@ -143,9 +158,8 @@ func (t *tour) killedInTheMiddle(ctx context.Context) error {
 		return err
 	}
 	again := now.since(before)[countNode]
-	t.tell("   Worker %d resumes. Entered again: order %d, customer %d, risk %d. The look-up of risk came from the journal: it was made\n"+
-		"   %d time; a plain replay would have made it %d times.\n", t.worker.pid(), again["order"], again["customer"], again["risk"],
-		now[countCall]["score-risk"], now[countLine]["score-risk"])
+	t.say("Worker %d resumes. Entered again: order %d, customer %d, risk %d.", t.worker.pid(), again["order"], again["customer"], again["risk"])
+	t.say("The look-up of risk comes from the journal. Calls: %d. Of a plain replay: %d.", now[countCall]["score-risk"], now[countLine]["score-risk"])
 	return nil
 }
 
@@ -179,7 +193,8 @@ func (t *tour) siblingsEnd(ctx context.Context) error {
 
 // decided: somebody decides, and what follows from it.
 func (t *tour) decided(ctx context.Context) error {
-	t.tell("2. A person decides\n   The worker has come to the payment, and has stopped: the question is in the database, and needs no process.")
+	t.title("A person decides")
+	t.say("The agent has come to the payment. The question is in the database, and waits there without a process:")
 	yes, err := t.decide(ctx, demoThread)
 	if err != nil {
 		return err
@@ -214,8 +229,10 @@ func (t *tour) notPaid(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.tell("3. Not paid\n   The worker resumes: the no reaches the node as an error with your reason, and the graph ends without a payment (%s).\n"+
-		"   The provider's ledger: %s. There is no payment whose worker could be killed.\n", s.Status, ledger)
+	t.title("Not paid")
+	t.say("Worker %d resumes. The no reaches the node as an error with its reason, and the graph ends without a payment: %s.", t.worker.pid(), s.Status)
+	t.say("The provider's ledger: %s.", ledger)
+	t.say("Say yes to see a worker killed after it paid.")
 	return nil
 }
 
@@ -235,9 +252,10 @@ func (t *tour) killedAfterPaying(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.tell("3. Killed between the payment and its record\n"+
-		"   Worker %d sends the payment. The provider commits %s and has not answered.   kill -9 %[1]d\n"+
-		"   The provider's ledger: %[3]s.", t.worker.pid(), id, before)
+	t.title("Killed between the payment and its record")
+	t.say("Worker %d sends the payment. The provider commits %s and has not answered yet.", t.worker.pid(), id)
+	t.say("The provider's ledger: %s.", before)
+	t.tell("\n   kill -9 %d\n", t.worker.pid())
 	status, err := t.kill(ctx)
 	if err != nil {
 		return err
@@ -247,7 +265,7 @@ func (t *tour) killedAfterPaying(ctx context.Context) error {
 		return err
 	}
 	t.report.Unknown = len(unknown)
-	t.tell("   The thread is %s. The database has an attempt without an outcome (%d): it may have happened, and it is not guessed.", status, len(unknown))
+	t.say("The thread is %s. Attempts without an outcome in the database: %d. It may have happened or not, and nobody guesses.", status, len(unknown))
 	if err := t.hire(ctx); err != nil {
 		return err
 	}
@@ -265,9 +283,10 @@ func (t *tour) killedAfterPaying(ctx context.Context) error {
 	payments, lookUps, _ := now.since(before)
 	t.report.LookUps = lookUps
 	receipt, err := t.receipt(ctx, demoThread)
-	t.tell("   Worker %d resumes: it asks the provider before it sends anything (look-ups %d, payment requests %d), finds the payment, and\n"+
-		"   stores its receipt %s. The mail goes out.\n   The provider's ledger: %s. A plain replay would have paid %d times.\n",
-		t.worker.pid(), lookUps, payments, receipt, now, count)
+	t.say("Worker %d resumes, and asks the provider first. Look-ups: %d, payment requests: %d. It finds the payment, stores the receipt %s, and the mail goes out.",
+		t.worker.pid(), lookUps, payments, receipt)
+	t.say("The provider's ledger: %s.", now)
+	t.say("A plain replay by now: %s.", several(count, "payment"))
 	return err
 }
 
@@ -301,14 +320,17 @@ func (t *tour) forked(ctx context.Context) error {
 	again, err := t.receipt(ctx, demoThread)
 	t.report.SameReceipt = receipt != "" && again == receipt
 	t.report.Fork = branch{s.Status, more.count[countCall], more.count[countNode], more.payments, more.asked}
-	t.tell("4. Forked from before the payment\n   A preview says: %s.\n   Worker %d enters the node of the payment again, on a branch of its own.", noted(would), t.worker.pid())
+	t.title("Forked from before the payment")
+	t.say("The preview of the fork: %s.", noted(would))
+	t.say("Worker %d enters the node of the payment again, on a branch of its own.", t.worker.pid())
 	if receipt == "" {
-		t.tell("   The no is remembered: the same call is not asked about again (%d), and nothing is sent (payment requests %d).\n", more.asked, more.payments)
+		t.say("The no is remembered. People asked again: %d, payment requests: %d.", more.asked, more.payments)
 		return err
 	}
 	plain, bad := t.paymentsOfAPlainReplay()
-	t.tell("   Receipt before: %s, now: %s. People asked: %d. Sent: payment requests %d, mails %d. A plain replay would have\n"+
-		"   paid once more, %d times by now.\n", receipt, again, more.asked, more.payments, more.mails, plain)
+	t.say("Receipt before: %s, now: %s.", receipt, again)
+	t.say("People asked: %d, payment requests: %d, mails: %d.", more.asked, more.payments, more.mails)
+	t.say("A plain replay by now: %s.", several(plain, "payment"))
 	return errors.Join(err, bad)
 }
 
@@ -316,7 +338,8 @@ func (t *tour) forked(ctx context.Context) error {
 func (t *tour) otherAmount(ctx context.Context) error {
 	if t.report.Answer != "yes" {
 		t.report.Changed = "not tried"
-		t.tell("5. The same refund with another amount\n   Not tried, because nothing was paid: another call would just be another question.\n")
+		t.title("The same refund with another amount")
+		t.say("Not tried: nothing was paid, so another amount would only be another question.")
 		return nil
 	}
 	m, err := t.mark(ctx)
@@ -338,9 +361,10 @@ func (t *tour) otherAmount(ctx context.Context) error {
 	case s.Changed && s.Status == pawl.Failed:
 		t.report.Changed = "refused"
 	}
-	t.tell("5. The same refund with another amount\n   A fork that says %s in place of %s, as a model that answers differently would: %s.\n\n      %s\n\n"+
-		"   People asked: %d. Payment requests: %d. A plain replay would have paid this amount, too.\n",
-		dollars(moreCents), dollars(firstCents), t.report.Changed, wrapped(s.Error, "      "), more.asked, more.payments)
+	t.title("The same refund with another amount")
+	t.say("A fork that says %s in place of %s, as a model that changes its mind would: %s.", dollars(moreCents), dollars(firstCents), t.report.Changed)
+	t.tell("\n%s\n", paragraph(s.Error, "      "))
+	t.say("People asked: %d, payment requests: %d. A plain replay would have paid this amount, too.", more.asked, more.payments)
 	return nil
 }
 
@@ -350,7 +374,8 @@ func (t *tour) secondRefund(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.tell("6. A second refund, on purpose\n   For the saddle of the same order: a reference of its own, so an approval of its own.")
+	t.title("A second refund, on purpose")
+	t.say("For the saddle of the same order: a reference of its own, so an approval of its own.")
 	o := errand{Verb: "run", Thread: otherThread, Order: demoOrder, Refund: "8841-2", Cents: otherCents}
 	if _, err := t.worker.does(ctx, o); err != nil {
 		return err
@@ -370,7 +395,7 @@ func (t *tour) secondRefund(ctx context.Context) error {
 	if receipt == "" {
 		receipt = "none"
 	}
-	t.tell("   The worker resumes, and is %s. Payment requests: %d. Receipt: %s.\n", s.Status, more.payments, receipt)
+	t.say("Worker %d resumes: %s. Payment requests: %d. Receipt: %s.", t.worker.pid(), s.Status, more.payments, receipt)
 	t.report.Second = second{s.Status, more.payments}
 	return err
 }
