@@ -14,7 +14,10 @@ const (
 	lookup   = "SELECT owner,epoch,seq FROM lease WHERE thread=?"
 	own      = "INSERT INTO lease(thread,owner,epoch) VALUES(?,?,1) ON CONFLICT(thread) DO UPDATE SET owner=excluded.owner,epoch=epoch+1"
 	disown   = "UPDATE lease SET owner='' WHERE thread=?"
-	forget   = "DELETE FROM lease WHERE thread=?"
+	// of the owners in a JSON array
+	disownAll = "UPDATE lease SET owner='' WHERE owner<>'' AND owner IN (SELECT value FROM json_each(?))"
+	namedBy   = "SELECT 1 FROM lease WHERE owner<>'' AND owner=? LIMIT 1"
+	forget    = "DELETE FROM lease WHERE thread=?"
 )
 
 func (t *tx) Seq(thread, epoch int64, n int) (first int64, ok bool, err error) {
@@ -72,6 +75,9 @@ func (t *tx) lease(l *storage.Lease, thread int64, op storage.LeaseOp, member st
 		}
 		if l.Owner != member && l.Alive {
 			return false, nil
+		}
+		if err = t.db.names(member); err != nil {
+			return false, err
 		}
 		if ok, err = t.change(own, thread, member); err != nil {
 			return false, err

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"database/sql/driver"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,16 +13,22 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/pawl-dev/pawl/storage"
 )
 
 // member is alive while its file is locked. The operating system ends the lock with the process, and keeps it while the
 // process is busy or stopped.
+//
+// An unlocked file is the proof of a death. It stays as long as a lease may name its member, so a file that is missing
+// was taken away by somebody else and proves nothing: whoever it belongs to counts as alive, and its threads stay its
+// own, until a process opens the home that nobody else has open.
 type member struct {
 	db   *DB
 	id   string
 	file *os.File
+	took bool // a lease may name it; guarded by db.mu, as is the removing of the file
 	once sync.Once
 	err  error
 }
@@ -29,7 +37,7 @@ func (db *DB) memberDir() string { return db.path + "-members" }
 
 func (db *DB) memberFile(id string) string { return filepath.Join(db.memberDir(), id+".lock") }
 
-// Join locks a file for a new member and removes the files of dead ones.
+// Join buries the dead and locks a file for a new member.
 func (db *DB) Join(ctx context.Context) (storage.Member, error) {
 	if err := db.enter(ctx); err != nil {
 		return nil, err
@@ -38,7 +46,7 @@ func (db *DB) Join(ctx context.Context) (storage.Member, error) {
 	if err := os.MkdirAll(db.memberDir(), 0o700); err != nil {
 		return nil, fmt.Errorf("storage: no member joined: %w", err)
 	}
-	db.sweep()
+	db.bury(ctx)
 	id, err := uuid.NewRandom()
 	if err != nil {
 		return nil, fmt.Errorf("storage: no member joined: %w", err)
@@ -53,8 +61,8 @@ func (db *DB) Join(ctx context.Context) (storage.Member, error) {
 	return m, nil
 }
 
-// lockNew creates and locks a file. A sweep may take the file for a dead member's between the two; then it is created
-// again.
+// lockNew creates and locks a file. Somebody may take it for a dead member's between the two and remove it; then it is
+// created again.
 func lockNew(path string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -64,15 +72,21 @@ func lockNew(path string) (*os.File, error) {
 		if err := lock(f, exclusive); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
-		mine, err := f.Stat()
-		if err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
-		if there, err := os.Stat(path); err == nil && os.SameFile(mine, there) {
+		if isAt(f, path) {
 			return f, nil
 		}
 		f.Close()
 	}
+}
+
+// isAt says whether path still leads to an open file.
+func isAt(f *os.File, path string) bool {
+	mine, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(mine, there)
 }
 
 func (m *member) ID() string { return m.id }
@@ -82,17 +96,38 @@ func (m *member) Close() error {
 	return m.err
 }
 
-// release removes the file before it unlocks it: whoever looks meanwhile finds the member dead either way.
+// release unlocks the file, and removes it first when no lease can name the member.
 func (m *member) release() {
 	m.once.Do(func() {
 		m.db.mu.Lock()
 		delete(m.db.members, m.id)
-		m.db.mu.Unlock()
-		if err := os.Remove(m.file.Name()); !errors.Is(err, fs.ErrNotExist) {
-			m.err = err
+		if !m.took {
+			if err := os.Remove(m.file.Name()); !errors.Is(err, fs.ErrNotExist) {
+				m.err = err
+			}
 		}
+		m.db.mu.Unlock()
 		m.err = errors.Join(m.err, m.file.Close())
 	})
+}
+
+// names notes that a lease is about to name a member, which then leaves its file behind. One that is closed already gets
+// it back.
+func (db *DB) names(id string) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if m := db.members[id]; m != nil {
+		m.took = true
+		return nil
+	}
+	if uuid.Validate(id) != nil {
+		return nil
+	}
+	f, err := os.OpenFile(db.memberFile(id), os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	return err
 }
 
 func (db *DB) memberList() []*member {
@@ -105,8 +140,8 @@ func (db *DB) memberList() []*member {
 	return out
 }
 
-// alive says whether a member lives: one of this home, or one whose file is locked. The file of a dead one is removed.
-// Doubt is an error, never a death.
+// alive says whether a member lives: one of this home, or one whose file is locked, or missing. Other doubt is an error,
+// never a death.
 func (db *DB) alive(id string) (bool, error) {
 	db.mu.Lock()
 	mine := db.members[id] != nil
@@ -117,10 +152,10 @@ func (db *DB) alive(id string) (bool, error) {
 	if uuid.Validate(id) != nil {
 		return false, nil // not an id that Join gives
 	}
-	path := db.memberFile(id)
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := os.OpenFile(db.memberFile(id), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		db.missed(id)
+		return true, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("storage: cannot tell whether member %s lives: %w", id, err)
@@ -131,21 +166,110 @@ func (db *DB) alive(id string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("storage: cannot tell whether member %s lives: %w", id, err)
 	}
-	if free {
-		os.Remove(path) // best effort: the next look or Join tries again
-	}
 	return !free, nil
 }
 
-// sweep removes the files of dead members that nobody asks about. Best effort.
-func (db *DB) sweep() {
+// missed tells people once what they can do about a file that was taken away.
+func (db *DB) missed(id string) {
+	db.mu.Lock()
+	known := db.missing[id]
+	db.missing[id] = true
+	db.mu.Unlock()
+	if !known {
+		db.log().Warn("sqlite: the lock file of a member is gone; its threads count as running until every program that "+
+			"has this home open closed it and one opens it again", "home", db.path, "member", id)
+	}
+}
+
+// bury frees the leases of dead members and then, once that is durable, removes their files: a lease never names a member
+// without a file. Best effort: what fails is left to the next Join.
+func (db *DB) bury(ctx context.Context) {
 	entries, err := os.ReadDir(db.memberDir())
 	if err != nil {
 		return
 	}
+	var dead []string
 	for _, e := range entries {
-		if id, ok := strings.CutSuffix(e.Name(), ".lock"); ok {
-			_, _ = db.alive(id)
+		id, ok := strings.CutSuffix(e.Name(), ".lock")
+		if !ok {
+			continue
+		}
+		if alive, err := db.alive(id); err == nil && !alive {
+			dead = append(dead, id)
 		}
 	}
+	if dead == nil {
+		return
+	}
+	ids, err := json.Marshal(dead)
+	if err == nil {
+		err = db.update(ctx, func(t *tx) error { _, err := t.change(disownAll, string(ids)); return err })
+	}
+	if err != nil {
+		return
+	}
+	_ = db.update(ctx, func(t *tx) error { // nobody takes a lease meanwhile
+		for _, id := range dead {
+			named := false
+			if err := t.conn.rows(namedBy, []any{id}, func([]driver.Value) error { named = true; return nil }); err != nil {
+				return err
+			}
+			if !named {
+				removeUnlocked(db.memberFile(id))
+			}
+		}
+		return nil
+	})
+}
+
+// update is Update with the driver's own Tx.
+func (db *DB) update(ctx context.Context, fn func(*tx) error) error {
+	return db.Update(ctx, func(_ context.Context, x storage.Tx) error {
+		_, err := guard(x.(*tx), true, func() (bool, error) { return true, fn(x.(*tx)) })
+		return err
+	})
+}
+
+// removeUnlocked removes a file that nobody has locked.
+func removeUnlocked(path string) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	removeIfDead(f, path)
+}
+
+// removeIfDead removes the file at path if it is f and nobody has it locked. While this holds a lock of its own nobody
+// else gets one, and so nobody makes another file in its place.
+func removeIfDead(f *os.File, path string) {
+	if free, err := tryLock(f); err == nil && free && isAt(f, path) {
+		os.Remove(path)
+	}
+}
+
+// orphaned says whether a lease names a member whose file is missing.
+func (db *DB) orphaned(c *conn) (found bool, err error) {
+	err = c.rows("SELECT DISTINCT owner FROM lease WHERE owner<>''", nil, func(row []driver.Value) error {
+		owner, _ := row[0].(string)
+		_, err := os.Stat(db.memberFile(owner))
+		found = found || errors.Is(err, fs.ErrNotExist)
+		return nil
+	})
+	return found, err
+}
+
+// inherit frees all leases of a home that nobody else has open: their owners are dead, whatever became of their files.
+// SQLite tells by a lock on the database itself, which every connection of every process holds. If it is refused, all
+// stays as it is.
+func (db *DB) inherit() error {
+	c, err := dial(db.path, "rw", "busy_timeout=0", "locking_mode=EXCLUSIVE", "synchronous=FULL", "fullfsync=1")
+	if err == nil {
+		_, err = c.do("UPDATE lease SET owner='' WHERE owner<>''")
+		err = errors.Join(err, c.close())
+	}
+	if code(err) == sqlite3.SQLITE_BUSY {
+		return nil
+	}
+	return err
 }

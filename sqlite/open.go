@@ -30,7 +30,7 @@ func OpenWith(path string, opts *Options, kinds ...storage.Kind) (*DB, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	db := &DB{path: path, opts: *opts, kinds: map[string]*table{}, members: map[string]*member{}}
+	db := &DB{path: path, opts: *opts, kinds: map[string]*table{}, members: map[string]*member{}, missing: map[string]bool{}}
 	for _, k := range kinds {
 		if err := k.Check(); err != nil {
 			return nil, err
@@ -66,17 +66,12 @@ func (db *DB) refusal(err error) error {
 	return &storage.OpenError{Where: db.path, Reason: reason, Err: err}
 }
 
-// foreign tells a damaged home from a file of another sort, once SQLite has found no database in it. Only then may the
-// file be opened here: closing it would drop SQLite's own locks on it.
+// foreign tells a damaged home from a file of another sort, once SQLite has found no database in it.
 func foreign(path string) storage.OpenReason {
-	f, err := os.Open(path)
-	if err != nil {
+	if _, err := os.Stat(path); err != nil {
 		return storage.CannotOpen
 	}
-	defer f.Close()
-	head := make([]byte, 72)
-	n, _ := f.Read(head)
-	if n >= 16 && string(head[:16]) == "SQLite format 3\x00" || n == 72 && string(head[68:]) == "Pawl" {
+	if headed(path, "SQLite format 3\x00", 0) || headed(path, "Pawl", 68) {
 		return storage.Damaged
 	}
 	return storage.NotPawl
@@ -193,7 +188,29 @@ func (db *DB) probe() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(db.identify(c), c.close())
+	err = errors.Join(db.identify(c), c.close())
+	if extended(err) != sqlite3.SQLITE_READONLY_ROLLBACK {
+		return err
+	}
+	// Whoever was creating or changing it died with a rollback journal that only a writer can take back. A home keeps
+	// none once it has a WAL, so ours died while it was created; prepare takes it back and looks again.
+	if !headed(db.path, "Pawl", 68) {
+		return db.refuse(storage.NotPawl, "its rollback journal was left behind by another program")
+	}
+	return nil
+}
+
+// headed says whether a file has a text at a place of its head. It is asked only where SQLite could not open the file:
+// closing it here would drop SQLite's own locks on it.
+func headed(path, text string, at int64) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, len(text))
+	_, err = f.ReadAt(head, at)
+	return err == nil && string(head) == text
 }
 
 // identify refuses a file that is not ours. An empty one is.
@@ -240,7 +257,7 @@ func (db *DB) prepare(kinds []storage.Kind) (_ *conn, err error) {
 		return nil, err
 	}
 	defer func() {
-		if err != nil {
+		if err != nil && c != nil {
 			err = errors.Join(err, c.close())
 		}
 	}()
@@ -259,10 +276,25 @@ func (db *DB) prepare(kinds []storage.Kind) (_ *conn, err error) {
 	if err := db.declare(c, kinds); err != nil {
 		return nil, err
 	}
+	if c, err = db.settle(c); err != nil {
+		return nil, err
+	}
 	if n := db.opts.limits.pages; n > 0 {
 		err = c.once(fmt.Sprintf("PRAGMA max_page_count=%d", n))
 	}
 	return c, err
+}
+
+// settle lets this process inherit what nobody can own any more, and returns the connection to go on with.
+func (db *DB) settle(c *conn) (*conn, error) {
+	orphaned, err := db.orphaned(c)
+	if err != nil || !orphaned {
+		return c, err
+	}
+	if err := errors.Join(c.close(), db.inherit()); err != nil {
+		return nil, err
+	}
+	return db.dial("cache_size=-16384")
 }
 
 // enableWAL makes a new file ours before its first change goes to a WAL, so that the file alone says what it is.

@@ -4,7 +4,9 @@
 // all of them; the file is in WAL mode with synchronous=FULL, so nothing that was reported durable is lost at a power
 // cut. Processes take turns through a lock file (file-turn, file-write) and are alive while they hold a lock in
 // file-members; these locks end with the process, so nothing waits for a timeout. The lock files must stay beside the
-// database, and all of them must be on a file system of this machine.
+// database, and all of them must be on a file system of this machine. A member whose lock file somebody took away counts
+// as alive, dead or not: its threads are left alone until every process closed the home and one opens it again. A copy
+// of a home needs no lock files.
 //
 // A file that is damaged, foreign, newer than this program or declared differently is refused with a
 // [*storage.OpenError]; nothing is ever repaired.
@@ -62,6 +64,7 @@ type DB struct {
 	broken  bool
 	running sync.WaitGroup
 	members map[string]*member
+	missing map[string]bool // members whose files were found missing
 }
 
 var _ storage.DB = (*DB)(nil)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -98,6 +99,13 @@ func (w *writer) close() {
 	<-w.stopped
 }
 
+// waited says whether somebody waits who has not given up.
+func (w *writer) waited() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.queue, func(j *job) bool { return !j.taken.Load() })
+}
+
 // next takes the first waiting job, unless it must be alone and is not first in its group.
 func (w *writer) next(first bool) *job {
 	w.mu.Lock()
@@ -182,14 +190,22 @@ func (w *writer) askLook() {
 
 // fold runs one group and says whether there was any.
 func (w *writer) fold() bool {
-	j := w.next(true)
-	if j == nil {
+	if !w.waited() {
 		return false
 	}
-	w.group, w.bytes = append(w.group[:0], j), 0
-	if !w.begin(w.group) {
+	err := w.start() // other processes may keep it; until it is through, callers can give up
+	j := w.next(true)
+	switch {
+	case err != nil && j != nil:
+		j.err = err
+		w.finish(j)
+	case err == nil && j == nil:
+		w.rollback()
+	}
+	if err != nil || j == nil {
 		return true
 	}
+	w.group, w.bytes = append(w.group[:0], j), 0
 	for j != nil {
 		w.run(j)
 		if j.tx.lost {
@@ -272,19 +288,26 @@ func (w *writer) run(j *job) {
 	w.bytes += j.tx.size
 }
 
-// begin passes the turnstile and starts a transaction. If it cannot, the jobs are told and nothing was written.
-func (w *writer) begin(jobs []*job) bool {
-	err := w.db.usable()
+// start passes the turnstile and begins a transaction.
+func (w *writer) start() error {
+	if err := w.db.usable(); err != nil {
+		return err
+	}
+	err := w.db.turn.enter()
 	if err == nil {
-		if err = w.db.turn.enter(); err == nil {
-			if _, err = w.conn.do("BEGIN IMMEDIATE"); err != nil {
-				err = errors.Join(err, w.db.turn.leave())
-			}
-		}
-		if err != nil {
-			err = notStarted(err)
+		if _, err = w.conn.do("BEGIN IMMEDIATE"); err != nil {
+			err = errors.Join(err, w.db.turn.leave())
 		}
 	}
+	if err != nil {
+		err = notStarted(err)
+	}
+	return err
+}
+
+// begin is start for jobs that were taken. If it fails, they are told and nothing was written.
+func (w *writer) begin(jobs []*job) bool {
+	err := w.start()
 	if err != nil {
 		for _, j := range jobs {
 			j.err = err

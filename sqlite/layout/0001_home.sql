@@ -9,3 +9,5 @@ CREATE TABLE lease (
   epoch  INTEGER NOT NULL DEFAULT 0,
   seq    INTEGER NOT NULL DEFAULT 0
 );
+-- Few threads have an owner at a time.
+CREATE INDEX lease_owner ON lease(owner) WHERE owner<>'';

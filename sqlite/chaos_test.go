@@ -1,0 +1,209 @@
+//go:build darwin || freebsd || linux || netbsd || openbsd
+
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// TestACallerGivesUpWhileAnotherProcessStandsStill: a process that is stopped in the middle of a commit keeps everybody
+// from writing. Callers whose context ends get away, and nothing of theirs is written.
+func TestACallerGivesUpWhileAnotherProcessStandsStill(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "home.db")
+	db := open(t, path, nil, note)
+	other, err := newTurnstile(path) // as another process has it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.close()
+	if err := other.enter(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := db.Update(ctx, putNote(1, 10)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("an Update behind a process that stands still: %v", err)
+	}
+	if err := other.leave(); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(t.Context(), putNote(2, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if rows := all(t, db); len(rows) != 1 || rows[0].Key[0] != int64(2) {
+		t.Errorf("rows %v, want number 2 only", rows)
+	}
+}
+
+// TestCreatedAndCutOff opens what a power cut leaves of a home that was being created: its first page and the rollback
+// journal that takes it back.
+func TestCreatedAndCutOff(t *testing.T) {
+	t.Parallel()
+	for _, app := range []struct {
+		name string
+		id   int
+		want storage.OpenReason
+	}{{"ours", applicationID, ""}, {"another program's", 7, storage.NotPawl}} {
+		t.Run(app.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "home.db")
+			c, err := dial(path, "rwc", "page_size=8192", "cache_size=1", "journal_mode=DELETE")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.close()
+			run := func(sql string) {
+				t.Helper()
+				if err := c.once(sql); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run(fmt.Sprintf("BEGIN; PRAGMA application_id=%d; CREATE TABLE t(x)", app.id))
+			run("INSERT INTO t VALUES(zeroblob(300000))") // more than the cache holds: the journal is written
+			journal, err := os.ReadFile(path + "-journal")
+			if err != nil {
+				t.Fatal(err)
+			}
+			run("COMMIT")
+			if err := os.WriteFile(path+"-journal", journal, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			db, err := Open(path, note)
+			if refused := (*storage.OpenError)(nil); app.want != "" {
+				if !errors.As(err, &refused) || refused.Reason != app.want {
+					t.Errorf("got %v, want %q", err, app.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			if n, err := add(db, "x"); err != nil || n != 1 {
+				t.Errorf("note %d, %v", n, err)
+			}
+		})
+	}
+}
+
+// TestALockFileThatIsTakenAway: without its file nobody can prove that a member is dead, so it keeps its threads, also
+// when it is, until nobody has the home open any more.
+func TestALockFileThatIsTakenAway(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "home.db")
+	db, err := Open(path, note)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "hold", path)
+	owner := p.line(t)
+	if err := os.RemoveAll(db.memberDir()); err != nil {
+		t.Fatal(err)
+	}
+	me, err := db.Join(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := func(when string) {
+		t.Helper()
+		if l := leaseOf(t, db, 7); l.Owner != owner || !l.Alive {
+			t.Errorf("%s: %+v, want it alive", when, l)
+		}
+		if err := take(db, 7, me.ID()); err == nil {
+			t.Errorf("%s: its lease was taken", when)
+		}
+	}
+	kept("a living owner without a file")
+	second := open(t, path, nil, note)
+	kept("when another opened the home")
+	p.kill()
+	kept("a dead owner without a file")
+	if err := errors.Join(second.Close(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	db = open(t, path, nil, note)
+	if l := leaseOf(t, db, 7); l.Alive || l.Epoch != 1 {
+		t.Errorf("opened by one alone: %+v, want it dead", l)
+	}
+	if me, err = db.Join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := take(db, 7, me.ID()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheDeadAreBuried: Join frees what the dead held before it removes their files.
+func TestTheDeadAreBuried(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "home.db")
+	db := open(t, path, nil, note)
+	p := start(t, "hold", path)
+	owner := p.line(t)
+	p.kill()
+	if l := leaseOf(t, db, 7); l.Owner != owner || l.Alive {
+		t.Errorf("before: %+v, want the owner named and dead", l)
+	}
+	if _, err := db.Join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if l := leaseOf(t, db, 7); l.Owner != "" || l.Alive || l.Epoch != 1 {
+		t.Errorf("after: %+v, want nobody named", l)
+	}
+	if files, _ := os.ReadDir(db.memberDir()); len(files) != 1 {
+		t.Errorf("%d member files, want that of the living member only", len(files))
+	}
+}
+
+// TestANewFileOutlivesALateLook: a member's file was taken for a dead one's and removed before it was locked, and made
+// again. Who still has the first in hand must not remove the second.
+func TestANewFileOutlivesALateLook(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "one.lock")
+	first, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	second, err := lockNew(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	removeIfDead(first, path)
+	removeUnlocked(path)
+	if !isAt(second, path) {
+		t.Error("the file of a living member was removed")
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	removeUnlocked(path)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file of a dead member is still there: %v", err)
+	}
+}
+
+func leaseOf(t *testing.T, db *DB, thread int64) (l storage.Lease) {
+	t.Helper()
+	err := db.View(t.Context(), func(_ context.Context, tx storage.Tx) (err error) {
+		l, _, err = tx.Lease(thread, storage.Look, "")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
