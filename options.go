@@ -147,7 +147,8 @@ func configured(options []RunOption) *runConfig {
 // WithDurability chooses the durability of this run.
 func WithDurability(d Durability) RunOption { return func(c *runConfig) { c.mode = d } }
 
-// RunID names the run: a second Run with the same id on the thread starts nothing and reports how that run stands.
+// RunID names the run: a second Run with the same id on the thread starts nothing and reports how that run stands, or
+// the fork or replay that took its place before it was over.
 func RunID(id string) RunOption { return func(c *runConfig) { c.runID = id } }
 
 // Again discards what these nodes wrote in the unfinished super-step and runs them again: the way out of a conflict.

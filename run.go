@@ -267,6 +267,13 @@ func (t *Thread) known(ctx context.Context, v *view, want *core.Run) (*Outcome, 
 		if found.InputHash != want.InputHash {
 			return nil, true, t.runIDReused(v, want.ID)
 		}
+		if found.Status == Running || found.Status == Waiting { // a fork or replay left it behind, and goes on in its place
+			out, err := t.stands(v)
+			if err != nil {
+				return nil, true, err
+			}
+			return t.standing(out)
+		}
 		out := &Outcome{Thread: t.id, Graph: v.Info.Graph, Run: found.ID, Attempt: found.Attempt, Status: found.Status,
 			Cause: found.Cause, Reason: found.Error, Node: found.ErrorNode}
 		return t.standing(out)

@@ -94,7 +94,8 @@ func (t *ThreadOf[S]) Replay(ctx context.Context, at Point, options ...RunOption
 	return typed(t.def, out, err)
 }
 
-// Edit changes the state at the head from outside. What is due stays due; open questions are withdrawn.
+// Edit changes the state at the head from outside and runs nothing. What is due stays due; tasks that did not finish
+// start anew on Resume, see [Thread.Edit].
 func (t *ThreadOf[S]) Edit(ctx context.Context, edit func(*S) error, options ...RunOption) (*OutcomeOf[S], error) {
 	out, err := t.edit(ctx, func(values []*core.Value) ([]core.Write, error) { return t.def.edited(values, edit) }, configured(options))
 	return typed(t.def, out, err)

@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,7 +64,9 @@ func (t *Thread) Replay(ctx context.Context, at Point, options ...RunOption) (*O
 }
 
 // Edit writes a JSON object's members to the channels at the head, from outside. What is due stays due and what
-// finished in the unfinished super-step is kept; open questions are withdrawn, and asked again on Resume.
+// finished in the unfinished super-step is kept. Tasks that did not finish start anew on Resume: their open questions
+// are withdrawn and asked again, their steps are called again, and answers that they were given are not used. A run that
+// was cancelled or concluded stays so.
 func (t *Thread) Edit(ctx context.Context, changes []byte, options ...RunOption) (*Outcome, error) {
 	return t.edit(ctx, t.changes(changes), configured(options))
 }
@@ -296,7 +299,7 @@ func (t *Thread) writeEdit(ctx context.Context, d core.Def, v *view, writes []co
 		Graph: d.Topology(), Runs: []*core.Run{&run}, Checkpoints: []*core.Checkpoint{cp}, Withdraw: len(v.Open) > 0,
 		Stop: &core.Stop{Status: Waiting}, Do: t.consenting(ctx, VerbEdit),
 	}
-	if len(cp.Due) == 0 {
+	if over := v.Status == Cancelled || v.Status == Failed && run.Cause == CauseConcluded; over || len(cp.Due) == 0 {
 		b.Stop = &core.Stop{Status: v.Status, Cause: run.Cause, Error: run.Error, ErrorNode: run.ErrorNode}
 	}
 	if b.Ended, err = t.carried(d, v, cp); err != nil {
@@ -305,7 +308,11 @@ func (t *Thread) writeEdit(ctx context.Context, d core.Def, v *view, writes []co
 	if err := home.Claim(ctx, v.Seen, &run, b); err != nil {
 		return nil, err
 	}
-	return t.outcome(ctx, t.newLoop(d, &core.Position{Run: &run, Head: cp}, home, cfg), &run, b.Stop, nil)
+	out, err := t.outcome(ctx, t.newLoop(d, &core.Position{Run: &run, Head: cp}, home, cfg), &run, b.Stop, nil)
+	if how := (*RunError)(nil); errors.As(err, &how) {
+		return out, nil // the edit is stored; how the run stands is no failure of it
+	}
+	return out, err
 }
 
 // carried moves results of finished siblings to the edit's checkpoint, so that an edit loses no finished work.
