@@ -12,7 +12,6 @@ help:
 	@echo "make sweep  the crash sweep at full depth (about 10 times the stop points)"
 
 test:
-	@if ! command -v psql >/dev/null 2>&1; then echo "note: PostgreSQL is not needed yet: its driver is not part of this version"; fi
 	@for m in $(MODULES); do (cd $$m && echo "== test $$m" && $(GO) test -race -timeout 20m ./...) || exit 1; done
 
 lint:
