@@ -56,7 +56,8 @@ type Options struct {
 	Concurrency int
 	// Codec encodes bodies at the storage border. Default: none.
 	Codec storage.Codec
-	// Allow is asked on every door before anything is read. nil allows everything inside the tenant. An error refuses:
+	// Allow is asked on every door before anything is read; for answers that come with Resume also as VerbAnswer, once
+	// each. nil allows everything inside the tenant. An error refuses:
 	// it is wrapped so that errors.Is(err, ErrDenied) holds.
 	Allow func(ctx context.Context, v VerbInfo) error
 	// Parts join every thread's life, in this order.

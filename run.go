@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -189,6 +190,9 @@ func (t *Thread) run(ctx context.Context, cfg *runConfig, read func(core.Def) ([
 	if err := t.fits(VerbRun, cfg); err != nil {
 		return nil, err
 	}
+	if err := t.named(cfg.runID); err != nil {
+		return nil, err
+	}
 	input, err := read(d)
 	if err != nil {
 		return nil, fmt.Errorf("pawl: thread %q: %w; nothing was started", t.id, err)
@@ -211,6 +215,20 @@ func (t *Thread) run(ctx context.Context, cfg *runConfig, read func(core.Def) ([
 		return t.runUnkept(ctx, d, run, cfg)
 	}
 	return t.claiming(ctx, VerbRun, func() (*Outcome, error) { return t.accept(ctx, d, run, cfg) })
+}
+
+// named refuses names that would not come back from storage as they were given, and the empty one, which is most often a
+// name that somebody forgot to fill in.
+func (t *Thread) named(run string) error {
+	for what, id := range map[string]string{"the thread's id": t.id, "the tenant": t.eng.tenant, "the run's id": run} {
+		if !utf8.ValidString(id) {
+			return fmt.Errorf("pawl: thread %q: %s %q is not valid UTF-8; nothing was started; encode it first, for instance in hex", t.id, what, id)
+		}
+	}
+	if t.id == "" {
+		return errors.New("pawl: the thread's id is empty; nothing was started; give each thread an id of its own")
+	}
+	return nil
 }
 
 // accept makes a run durable and runs it.
