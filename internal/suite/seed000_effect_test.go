@@ -2,7 +2,6 @@ package suite
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
 
@@ -100,13 +99,4 @@ func operationKeyIsNoTaskKey(t *testing.T, h *home) {
 	o.explained(t, world.rows(), 1)
 	grew(t, before, history(t, th))
 	settled(t, statusOf(t, th))
-}
-
-// effectColumn adds to S002-1 the effect above the question: as often as there are operations and requests.
-func effectColumn(t *testing.T, o *office, world *ledger) {
-	t.Helper()
-	rows := slices.DeleteFunc(world.rows(), func(s string) bool { return s != "effect-above" })
-	same(t, "effect above", len(rows), 1)
-	same(t, "dispatches", len(o.attempts(t, o.operation(t, "effect-above"))), 1)
-	o.explained(t, rows, 1)
 }

@@ -83,7 +83,7 @@ func mailTarget(t *testing.T) target {
 }
 
 // rowGraph writes to a target above and below its question.
-func rowGraph(l *ledger, above, below func(context.Context) error) *pawl.Builder[approveState] {
+func rowGraph(l *ledger, above, below func(context.Context) error, uses ...pawl.Usable) *pawl.Builder[approveState] {
 	return pawl.New[approveState]("row").Node("write", func(ctx context.Context, s *approveState) error {
 		l.add("write")
 		if err := above(ctx); err != nil {
@@ -95,7 +95,7 @@ func rowGraph(l *ledger, above, below func(context.Context) error) *pawl.Builder
 		}
 		s.Decision.Set(answer)
 		return below(ctx)
-	}, pawl.Uses(shipIt)).Edge(pawl.Start, "write")
+	}, pawl.Uses(append(uses, shipIt)...)).Edge(pawl.Start, "write")
 }
 
 func rowAbovePause(t *testing.T, _ *report) {
@@ -152,5 +152,6 @@ func rowAbovePause(t *testing.T, _ *report) {
 			})
 		}
 	}
-	t.Log("without its effect line: waits for effects; strict mode's failing of the plain write: waits for the test kit")
+	t.Run("mail as an effect with look-up", mailAsAnEffect)
+	t.Log("without the effect in the same database: waits for effects of class A; strict mode's failing of the plain write: waits for the test kit")
 }

@@ -46,6 +46,7 @@ func children001() map[string]func([]byte) {
 		"001-twenty":   twentyChild,
 		"001-chain":    chainChild,
 		"001-remember": rememberChild,
+		"001-mail":     mailChild,
 	}
 }
 

@@ -7,19 +7,24 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/effect"
 )
 
-// whatRunsAgain runs the row of the root; its column of an effect waits for effects, its other rows for children.
+// whatRunsAgain runs the row of the root; its other rows wait for children.
 func whatRunsAgain(t *testing.T, _ *report) {
-	t.Log("without its effect column and its rows of children: waits for effects and children")
+	t.Log("without its rows of children: waits for children")
 	onEach(t, func(t *testing.T, h *home) {
 		l := newLedger(t)
+		above := oneRow(l, "effect-above")
 		g := build(t, pawl.New[found]("again").
 			Node("earlier", func(context.Context, *found) error { l.add("earlier"); return nil }).
 			Node("asks", func(ctx context.Context, s *found) error {
 				l.add("line-above")
 				rate, err := pawl.Step(ctx, "rate", func(context.Context) (int, error) { l.add("step-above"); return 7, nil })
 				if err != nil {
+					return err
+				}
+				if _, err := above.Do(ctx, effect.Ref("rate", "1"), params{"rate": fmt.Sprint(rate)}); err != nil {
 					return err
 				}
 				answer, err := say.Ask(ctx, fmt.Sprintf("Pay at %d?", rate))
@@ -29,16 +34,19 @@ func whatRunsAgain(t *testing.T, _ *report) {
 				l.add("line-below")
 				s.Used.Add(answer)
 				return nil
-			}, pawl.Uses(say)).
+			}, pawl.Uses(say, above)).
 			Path(pawl.Start, "earlier", "asks"))
-		th := engine(t, h.open(t), nil, g).Thread("again", "t1")
+		o := openOffice(t, h.open(t), g)
+		th := o.eng.Thread("again", "t1")
 		out, err := start(th)
 		q := paused(t, out, err, 1)[0]
 		before := history(t, th)
-		tally(t, l, map[string]int{"earlier": 1, "line-above": 1, "step-above": 1})
+		tally(t, l, map[string]int{"earlier": 1, "line-above": 1, "step-above": 1, "effect-above": 1})
 		out, err = resume(th, q.ID, "yes")
 		finished(t, out, err, `{"used":["yes"]}`)
-		tally(t, l, map[string]int{"earlier": 1, "line-above": 2, "step-above": 1, "line-below": 1})
+		tally(t, l, map[string]int{"earlier": 1, "line-above": 2, "step-above": 1, "effect-above": 1, "line-below": 1})
+		same(t, "dispatches", len(o.attempts(t, o.operation(t, "effect-above"))), 1)
+		o.explained(t, l.of("effect-above"), 1)
 		same(t, "snapshots", len(history(t, th)), 4)
 		atEnd(t, th, before)
 	})
@@ -47,9 +55,11 @@ func whatRunsAgain(t *testing.T, _ *report) {
 // onlyYes is the answer that pays.
 const onlyYes = "yes"
 
-// payBeforeAndAfter runs the rows of plain calls; those of effects wait, and with them the line "credits issued".
-func payBeforeAndAfter(t *testing.T, _ *report) {
-	t.Log("without its rows of effects and their line: waits for effects and approvals")
+// issued is measured by the rows of payBeforeAndAfter for the line "credits issued".
+type issued struct{ above, after, refused int }
+
+func payBeforeAndAfter(t *testing.T, r *report) {
+	var n issued
 	for _, c := range []struct {
 		name   string
 		graph  func(*ledger) *pawl.Builder[found]
@@ -71,10 +81,31 @@ func payBeforeAndAfter(t *testing.T, _ *report) {
 				finished(t, out, err, fmt.Sprintf(`{"used":[%q]}`, c.answer))
 				tally(t, l, c.want)
 				atEnd(t, th, before)
+				switch {
+				case c.answer != onlyYes:
+					n.refused += l.count("credit")
+				case l.count("pay") > 0:
+					n.after = l.count("credit")
+				}
 			})
 		})
 	}
 	t.Run("strict", creditStrict)
+	t.Run("one node, the credit is an effect above the question", func(t *testing.T) {
+		onEach(t, func(t *testing.T, h *home) { n.above = creditEffectThenAsk(t, h) })
+	})
+	for answer, want := range map[string]int{onlyYes: 1, "no": 0} {
+		t.Run("one node, the credit is an effect that needs approval: "+answer, func(t *testing.T) {
+			onEach(t, func(t *testing.T, h *home) {
+				credits := creditWithApproval(t, h, answer)
+				same(t, "credits", credits, want)
+				if answer != onlyYes {
+					n.refused += credits
+				}
+			})
+		})
+	}
+	r.line(21, "credits issued: effect above the question %d, own node after it %d, refused %d", n.above, n.after, n.refused)
 }
 
 // creditThenAsk issues a credit by a plain call and then asks. Without a question of the caller's it asks about the
