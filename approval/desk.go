@@ -170,19 +170,24 @@ func (r *Request) judge(now time.Time, to State, actor pawl.Actor, by Decision) 
 		}
 		return e
 	case by.Digest != r.Call && (to == Granted || by.Digest != ""):
-		return &DigestError{ID: r.ID, Given: by.Digest, Call: r.Call}
+		return &DigestError{ID: r.ID, Given: brief(by.Digest), Call: r.Call}
 	}
 	return nil
 }
 
 // stray is an attempt on something that was not read or is not there.
 func stray(tx storage.Tx, tenant, id string, verb pawl.Verb, actor pawl.Actor, why string) error {
-	if len(id) > 64 {
-		id = strings.ToValidUTF8(id[:64], "") + "..."
-	}
 	return audit.Write(tx, audit.Row{
-		Tenant: tenant, Approval: id, Actor: actor, Action: "approval." + string(verb) + ".refused", Reason: why,
+		Tenant: tenant, Approval: brief(id), Actor: actor, Action: "approval." + string(verb) + ".refused", Reason: why,
 	})
+}
+
+// brief keeps what somebody gave for an id or a digest, both of 64 digits, short enough for the trail.
+func brief(s string) string {
+	if len(s) > 64 {
+		s = strings.ToValidUTF8(s[:64], "") + "..."
+	}
+	return s
 }
 
 // confirm reads a decision back whose Update may or may not be durable.
