@@ -141,7 +141,7 @@ var verdicts10 = []verdict{
 	{change: "a channel's type", atB: `"n"`, atA: `"n"`, graph: changedState(func(s *versionRetyped, line string) { s.Log.Add(line) })},
 	{change: "a channel's merge", atB: `"n"`, atA: `"n"`, graph: changedState(func(s *versionRemerged, line string) { s.Log.Add(line) })},
 
-	{change: "an earlier node's name", atB: "was a, is a2", atA: "was a, is a2", graph: changed(version{a: "a2"})},
+	{change: "an earlier node's name", atB: `node "a": was there, is absent`, atA: `node "a": was there, is absent`, graph: changed(version{a: "a2"})},
 	{change: "an earlier node's version", atB: `"a"`, atA: `"a"`, graph: changed(version{versions: map[string]int{"a": 2}})},
 	{change: "an earlier node's edge", atB: `"a"`, atA: `"a"`, graph: changed(version{edges: [][2]string{{"a", "z"}}})},
 	{change: "an earlier node's targets", atB: `"a"`, atA: `"a"`, graph: changed(version{targets: map[string]string{"a": "z"}})},
