@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// processTime bounds the life of a process of the demo, not counting what a person thinks.
-const processTime = time.Minute
+// processTime bounds how long a process of the demo may say nothing.
+const processTime = 2 * time.Minute
 
 // process is this program again, as another process, seen from the demo. It ends with its standard input, so that it
 // never outlives the demo.
