@@ -48,6 +48,7 @@ type house struct {
 	mu      sync.Mutex
 	graphs  map[string]core.Def
 	running map[runningKey]*running
+	stuck   map[runningKey]*local.Home // threads that a failing home kept this process from letting go
 	closed  bool
 	idle    sync.WaitGroup
 	stop    chan struct{} // closed by Close
@@ -69,7 +70,8 @@ type running struct {
 // question fails by name. The engine does not close db.
 func NewEngine(db storage.DB, options *Options) (*Engine, error) {
 	h := &house{
-		graphs: map[string]core.Def{}, running: map[runningKey]*running{}, stop: make(chan struct{}),
+		graphs: map[string]core.Def{}, running: map[runningKey]*running{},
+		stuck: map[runningKey]*local.Home{}, stop: make(chan struct{}),
 	}
 	if options != nil {
 		h.opts = *options
@@ -226,6 +228,34 @@ func (e *Engine) enter(ctx context.Context, thread string, attempt int64) (conte
 		close(r.over)
 		e.idle.Done()
 	}, nil
+}
+
+// abandon lets a thread go after the engine's own failure. A home that fails this too, as a full disk does, is asked
+// again by the next verb: until then the thread looks as if somebody ran it.
+func (t *Thread) abandon(ctx context.Context, home *local.Home) error {
+	err := home.Abandon(context.WithoutCancel(ctx))
+	t.eng.mu.Lock()
+	defer t.eng.mu.Unlock()
+	if key := (runningKey{t.eng.tenant, t.id}); err != nil {
+		t.eng.stuck[key] = home
+	} else if t.eng.stuck[key] == home {
+		delete(t.eng.stuck, key)
+	}
+	return err
+}
+
+// unstick lets the thread go that abandon could not.
+func (t *Thread) unstick(ctx context.Context) error {
+	t.eng.mu.Lock()
+	home := t.eng.stuck[runningKey{t.eng.tenant, t.id}]
+	t.eng.mu.Unlock()
+	if home == nil {
+		return nil
+	}
+	if err := t.abandon(ctx, home); err != nil {
+		return fmt.Errorf("pawl: thread %q: a run of it broke off here and could not let it go: %w; nothing was changed; try again", t.id, err)
+	}
+	return nil
 }
 
 // watch looks for cancel requests of other processes while something runs here. One goroutine serves all runs.

@@ -19,10 +19,14 @@ type note struct {
 type hooks struct {
 	storage.DB
 	before, after atomic.Pointer[func()]
+	full          atomic.Bool // no Update fits
 }
 
 func (h *hooks) Update(ctx context.Context, fn func(context.Context, storage.Tx) error) error {
 	call(&h.before)
+	if h.full.Load() {
+		return storage.ErrFull
+	}
 	err := h.DB.Update(ctx, fn)
 	call(&h.after)
 	return err

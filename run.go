@@ -336,6 +336,9 @@ func (t *Thread) findRun(ctx context.Context, number int64, id string) (*core.Ru
 
 // claiming does what a verb does, again as long as the thread changes under it.
 func (t *Thread) claiming(ctx context.Context, verb Verb, do func() (*Outcome, error)) (*Outcome, error) {
+	if err := t.unstick(ctx); err != nil {
+		return nil, err
+	}
 	for range looks {
 		out, err := do()
 		if !errors.Is(err, local.ErrMoved) {

@@ -149,7 +149,7 @@ func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, taken [
 		pos, err = t.startAgain(claimed, d, home, pos.Head)
 	}
 	if err != nil {
-		_ = home.Abandon(context.WithoutCancel(ctx))
+		_ = t.abandon(ctx, home)
 		return nil, err
 	}
 	pos.Head.Graph = len(run.Graphs) - 1
@@ -159,7 +159,7 @@ func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, taken [
 		l.delivered = append(l.delivered, q.ID)
 	}
 	if err := l.checkSubmitted(ctx); err != nil {
-		_ = home.Abandon(context.WithoutCancel(ctx))
+		_ = t.abandon(ctx, home)
 		return nil, err
 	}
 	return t.execute(ctx, l, home)
@@ -307,6 +307,9 @@ func (t *Thread) Cancel(ctx context.Context, reason string) error {
 	}
 	if reason == "" {
 		reason = "cancelled"
+	}
+	if err := t.unstick(ctx); err != nil {
+		return err
 	}
 	attempt := int64(0) // the one to cancel; 0: not seen yet
 	for asked := false; ; {
