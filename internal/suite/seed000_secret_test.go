@@ -332,7 +332,7 @@ func redactedBeforeStored(t *testing.T, _ *report) {
 		for _, pad := range []string{"", "y", "yz"} {
 			doc := []byte(pad + canary + "...")
 			for _, shape := range []string{string(doc), hex.EncodeToString(doc), base64.StdEncoding.EncodeToString(doc)} {
-				same(t, "found in "+shape, leaks([]byte("{"+shape+"}")), []string{canary})
+				same(t, "found in "+shape, slices.Contains(leaks([]byte("{"+shape+"}")), canary), true)
 			}
 		}
 	}
