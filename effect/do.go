@@ -109,7 +109,12 @@ func (w *doing) once(ctx context.Context) (receipt []byte, again bool, err error
 	case toDenied, toRejected:
 		err = w.refused(ctx, s, what)
 	case toDeny:
-		err = w.deny(ctx)
+		if s.denied == nil && s.request.State == approval.Expired {
+			err = w.task.Closed(ctx) // a request of this entry that is due already: the node waits, and is told when it goes on
+		}
+		if err == nil {
+			err = w.deny(ctx)
+		}
 	case toBusy:
 		err = &BusyError{Effect: w.d.name, Ref: w.ref, Operation: s.op.Key, Thread: s.op.Thread, Since: s.op.Last}
 	case toDoubt:
