@@ -19,8 +19,11 @@ type sweepCase struct {
 	discards bool
 }
 
-// sweepLeast is how many stop points the sweep of everything has at least.
-const sweepLeast = 2000
+// How many stop points the sweep of everything has at least, and that of effects and approvals.
+const (
+	sweepLeast    = 2000
+	sweepPayLeast = 2000
+)
 
 // TestSweep stops every scenario at every storage point under every durability, and demands that nothing can be told
 // from a run without a stop.
@@ -81,6 +84,39 @@ func sweepCases(t *testing.T) []sweepCase {
 		{name: "deltas", drive: sweepDeltas(t)},
 		{name: "ask-node", drive: sweepAskNode(t)},
 		{name: "two-threads", drive: sweepTwoThreads(t)},
+	}
+}
+
+// TestSweepEffects is the same for outside actions: at most one row of the target for an intent, the same receipt, one
+// grant used, and nothing pending that is not said.
+func TestSweepEffects(t *testing.T) {
+	cases := payCases()
+	var mu sync.Mutex
+	var total pawltest.Report
+	swept := 0
+	t.Cleanup(func() {
+		if swept != 3*len(cases) {
+			return
+		}
+		fmt.Printf("sweep of effects: %d scenarios, %v\n", swept, total)
+		if total.Points < sweepPayLeast {
+			t.Errorf("%d stop points, want at least %d", total.Points, sweepPayLeast)
+		}
+	})
+	for _, c := range cases {
+		for _, mode := range []pawl.Durability{pawl.Sync, pawl.Async, pawl.Exit} {
+			t.Run(c.name+"/"+string(mode), func(t *testing.T) {
+				t.Parallel()
+				report := pawltest.Sweep(t, c.scenario(t, mode))
+				mu.Lock()
+				defer mu.Unlock()
+				swept++
+				total.Points += report.Points
+				total.Doubles += report.Doubles
+				total.Killed += report.Killed
+				total.Failures += report.Failures
+			})
+		}
 	}
 }
 
