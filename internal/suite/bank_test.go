@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/pawl-dev/pawl/effect"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/pawltest"
 	"github.com/pawl-dev/pawl/sqlite"
@@ -67,7 +66,7 @@ type bankBooks struct {
 	Count pawltest.TargetCount
 	Rows  []pawltest.TargetRow
 	Keys  []string
-	Found *effect.Shown
+	Found string
 }
 
 func (b *remoteBank) plan(t testing.TB, p bankPlan) {
@@ -113,7 +112,7 @@ type bankBook struct {
 	mu    sync.Mutex
 	plan  bankPlan
 	pid   int
-	found *effect.Shown
+	found string
 }
 
 // startBank starts the target process and returns its address.
@@ -198,10 +197,10 @@ func (b *bankBook) at(p pawltest.TargetPoint, row pawltest.TargetRow) error {
 }
 
 // lookInto reads an operation from outside its worker.
-func lookInto(path, key string) *effect.Shown {
+func lookInto(path, key string) string {
 	db := must(sqlite.Open(path, house.Kinds()...))
 	defer db.Close()
 	o := must(openFirm(db, path, "of another process"))
 	defer o.eng.Close()
-	return must(o.effects.Show(context.Background(), key))
+	return knownAtFirst(must(o.effects.Show(context.Background(), key)), key)
 }

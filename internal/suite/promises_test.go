@@ -14,14 +14,14 @@ import (
 func TestPromises(t *testing.T) {
 	runAll(t, "promises", []scenario{
 		{id: "P1", run: finishedWorkIsKept},
-		{id: "P2", waits: "effects: one intent, one dispatch"},
+		{id: "P2", run: oneIntentOneDispatch},
 		{id: "P3", run: answersReachTheirQuestion},
-		{id: "P4", waits: "approvals: one use of one exact call"},
+		{id: "P4", run: oneUseOfOneCall},
 		{id: "P5", run: nothingLostSilently},
 		{id: "P6", waits: "operations: redo, and permissions and audit entries of the five verbs"},
 		{id: "P7", run: neverReinterpreted},
 		{id: "P8", run: historyIsLinear},
-		{id: "P9", waits: "redaction: questions are stored redacted"},
+		{id: "P9", run: truthWithoutSecrets},
 		{id: "P10", waits: "audit: the offline proof"},
 	})
 }

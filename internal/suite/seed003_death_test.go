@@ -14,7 +14,7 @@ import (
 )
 
 func children003() map[string]func([]byte) {
-	return map[string]func([]byte){"003-bank": bankChild, "003-clerk": clerkChild}
+	return map[string]func([]byte){"003-bank": bankChild, "003-clerk": clerkChild, "bug-three": threeEffectsChild}
 }
 
 // death is one row of the table: where the worker dies, and requests / rows / what the run then does, in the order of
@@ -91,8 +91,9 @@ type fate struct {
 	keys, receipts, asked, consumed int
 	end                             string
 
-	bank *remoteBank
-	home *home
+	asks, later int // how often people are asked until then, and in all
+	bank        *remoteBank
+	home        *home
 }
 
 func (f *fate) line() string {
@@ -104,7 +105,7 @@ func (f *fate) line() string {
 func (d death) killedAt(t *testing.T, at string, mode pawltest.TargetMode) *fate {
 	t.Helper()
 	path := newFile(t)
-	f := &fate{home: moneyHome(t, path), bank: &remoteBank{URL: at, Book: t.Name(), mode: mode}}
+	f := &fate{home: moneyHome(t, path), bank: &remoteBank{URL: at, Book: t.Name(), mode: mode}, asks: 1, later: 1}
 	f.bank.plan(t, bankPlan{Kill: d.at})
 	if d.state != effect.StateReserved { // the rest dies after the yes
 		o := firmIn(t, f.home)
@@ -168,7 +169,7 @@ func (f *fate) afterwards(t *testing.T) {
 	t.Helper()
 	o := firmIn(t, f.home)
 	th := f.thread(t, o, "t")
-	same(t, "asked", f.asked, 1)
+	same(t, "asked", f.asked, f.asks)
 	same(t, "consumed", f.consumed, 1)
 	if f.end == "done" {
 		same(t, "the operation", o.operation(t).State, effect.StateCommitted)
@@ -198,7 +199,7 @@ func (f *fate) afterwards(t *testing.T) {
 	b := f.bank.books(t)
 	same(t, "requests after it", b.Count.Requests, counted.Requests+sends)
 	same(t, "rows after it", b.Count.Rows, 1)
-	same(t, "asked", len(o.requests(t)), 1)
+	same(t, "asked", len(o.requests(t)), f.later)
 	if strings.Contains(fmt.Sprint(statusOf(t, th).Status), "fail") {
 		t.Error("a doubt is no failure")
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// notByPosition runs its lines of steps and questions in node functions, for changes of the code between a pause and
-// its answer. Effects, children and the functional style wait.
+// notByPosition runs its lines of steps, questions and effects in node functions, for changes of the code between a
+// pause and its answer. Children and the functional style wait.
 func notByPosition(t *testing.T, _ *report) {
-	t.Log("without its lines of effects, of other depths and of the functional style: waits for effects, children, Func")
+	t.Log("without its lines of other depths and of the functional style: waits for children, Func")
 	changes := []struct {
 		name  string
 		names []string // of the new code; the old has A and B
@@ -30,6 +30,14 @@ func notByPosition(t *testing.T, _ *report) {
 				t.Run("steps of branches", func(t *testing.T) { stepsMoved(t, h, pawl.All, c.names) })
 				t.Run("questions by key", func(t *testing.T) { questionsMoved(t, h, keyedQuestions, c.names, "") })
 				t.Run("questions by name", func(t *testing.T) { questionsMoved(t, h, namedQuestions, c.names, c.uses) })
+			})
+			onEachMoney(t, func(t *testing.T, h *home) {
+				uses := c.uses
+				if uses != "" {
+					uses = strings.NewReplacer("was A, B", "was A, B, say", "is A, B, zero", "is A, B, say, zero", "is B", "is B, say").Replace(uses)
+				}
+				t.Run("effects by reference", func(t *testing.T) { effectsMoved(t, h, false, c.names, "") })
+				t.Run("effects by name", func(t *testing.T) { effectsMoved(t, h, true, c.names, uses) })
 			})
 		})
 	}
