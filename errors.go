@@ -324,7 +324,7 @@ type VersionError struct {
 // Error says what was refused, and what to do.
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("pawl: thread %q: run %s goes on under graph %s@%.8s, here is %s@%.8s; first difference: %s; nothing was run. "+
-		"Run it with a program of the old version, or fork or retry it under the new one",
+		"Use a program of the old version, or start a new run",
 		e.Thread, e.Run, e.Graph, e.Was, e.Graph, e.Is, e.First)
 }
 

@@ -102,6 +102,9 @@ func (t *Thread) read(ctx context.Context, f func(storage.Tx, *local.Seen) error
 	}
 	return t.eng.store.View(ctx, func(tx storage.Tx) error {
 		seen, err := t.eng.store.PeekTx(tx, t.eng.tenant, t.id)
+		if err == nil && seen.Info != nil {
+			err = t.ofGraph(seen.Info.Graph)
+		}
 		if err != nil {
 			return err
 		}

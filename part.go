@@ -79,7 +79,7 @@ func (t *Task) Uses(name string) bool { return t.policy.Uses[name] }
 
 // Address books a name of a kind for this entry of the node, under the steps around ctx. ErrNameReused when it is taken.
 func (t *Task) Address(ctx context.Context, kind, name string, options ...Opt) (string, error) {
-	return t.book(t.address(ctx, kind, name, options))
+	return t.book(scopeOr(ctx, t).entry, t.address(ctx, kind, name, options))
 }
 
 func (t *Task) address(ctx context.Context, kind, name string, options []Opt) core.Address {
@@ -151,7 +151,7 @@ func scopeOr(ctx context.Context, t *Task) *scope {
 	if s := scopeFrom(ctx); s != nil {
 		return s
 	}
-	return &scope{task: t, branch: &t.root}
+	return &scope{task: t, branch: &t.root, entry: t.entry}
 }
 
 // Wait is anything that a task waits for and that is decided elsewhere.

@@ -53,7 +53,7 @@ func (s *scope) step(ctx context.Context, name, key string, call func(context.Co
 		return nil, t.fail(fmt.Errorf("node %q: a step needs a name; nothing was called", t.spec.Node))
 	}
 	address := core.Address{Task: t.spec.ID, Path: s.path, Kind: "step", Name: name, Key: key}
-	id, err := t.book(address)
+	id, err := t.book(s.entry, address)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (s *scope) step(ctx context.Context, name, key string, call func(context.Co
 		err = core.CheckSize(fmt.Sprintf("node %q: the result of step %q", t.spec.Node, name), doc)
 	}
 	if err == nil {
-		err = t.late(address)
+		err = t.late(s.entry, address)
 	}
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (s *scope) call(ctx context.Context, id, name string, call func(context.Con
 		g.Enter("step " + name)
 		defer g.Leave()
 	}
-	inner := &scope{task: s.task, branch: s.branch, path: s.path + "/" + id}
+	inner := &scope{task: s.task, branch: s.branch, path: s.path + "/" + id, entry: s.entry}
 	return call(inner.in(ctx))
 }
 
@@ -146,7 +146,7 @@ func runBranch(ctx context.Context, s *scope, fn func(context.Context) error) (e
 	node, b := "", (*branch)(nil)
 	if s != nil {
 		node, b = s.task.spec.Node, &branch{parent: s.branch}
-		ctx = (&scope{task: s.task, branch: b, path: s.path}).in(ctx)
+		ctx = (&scope{task: s.task, branch: b, path: s.path, entry: s.entry}).in(ctx)
 	}
 	ended := false
 	defer func() {

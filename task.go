@@ -24,6 +24,7 @@ type Task struct {
 	asked   map[string]*core.Question // newest revision, by address
 	open    map[string]*core.Question // what this entry waits for, by id
 	fatal   error                     // the task cannot end well, whatever the node returns
+	entry   int                       // which start of the node this is
 	over    bool                      // the node returned: what goroutines of it still ask for is refused
 	cp      int64                     // the checkpoint that all of it hangs from
 	opening []*core.Question          // waits that the running Update opens
@@ -51,6 +52,7 @@ type scope struct {
 	task   *Task
 	branch *branch
 	path   string // addresses of the steps around it
+	entry  int    // of the node, that it belongs to
 }
 
 type scopeKey struct{}
@@ -122,8 +124,12 @@ func (t *Task) enter(ctx context.Context) context.Context {
 	defer t.mu.Unlock()
 	t.booked, t.open, t.fatal, t.over = nil, nil, nil, false
 	t.root.waiting.Store(false)
-	t.scope = scope{task: t, branch: &t.root}
-	return t.scope.in(ctx)
+	s := &t.scope
+	if t.entry++; t.entry > 1 {
+		s = &scope{} // a goroutine of an earlier try may still hold the first one
+	}
+	*s = scope{task: t, branch: &t.root, entry: t.entry}
+	return s.in(ctx)
 }
 
 // leave ends an entry of the node.
@@ -134,14 +140,14 @@ func (t *Task) leave() {
 }
 
 // late refuses what a goroutine asks for that outlived its node: nobody would wait for it, or find it again.
-func (t *Task) late(what fmt.Stringer) error {
+func (t *Task) late(entry int, what fmt.Stringer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.lateLocked(what)
+	return t.lateLocked(entry, what)
 }
 
-func (t *Task) lateLocked(what fmt.Stringer) error {
-	if !t.over {
+func (t *Task) lateLocked(entry int, what fmt.Stringer) error {
+	if !t.over && entry == t.entry {
 		return nil
 	}
 	return fmt.Errorf("node %q: %s came after the node returned; nothing of it was kept; wait for the goroutines of a node "+
@@ -149,11 +155,11 @@ func (t *Task) lateLocked(what fmt.Stringer) error {
 }
 
 // book takes an address for this entry.
-func (t *Task) book(a core.Address) (string, error) {
+func (t *Task) book(entry int, a core.Address) (string, error) {
 	id := a.ID()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.lateLocked(a); err != nil {
+	if err := t.lateLocked(entry, a); err != nil {
 		return "", err
 	}
 	if t.booked[id] {

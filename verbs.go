@@ -22,6 +22,9 @@ func (t *Thread) legal(verb Verb, v *view, cfg *runConfig) error {
 		}
 		return &NotFoundError{What: "thread", ID: t.id, Hint: "start it with run"}
 	}
+	if err := t.ofGraph(v.Info.Graph); err != nil {
+		return err
+	}
 	cause := Cause("")
 	if v.Run != nil && v.Status == Failed {
 		cause = v.Run.Cause
@@ -38,6 +41,14 @@ func (t *Thread) legal(verb Verb, v *view, cfg *runConfig) error {
 			Advice: fmt.Sprintf("the head is %s, not %s as you saw it: look again; to go on from an older checkpoint fork it", head, cfg.head)}
 	}
 	return nil
+}
+
+// ofGraph refuses a thread of another graph than the handle names: permissions may be by graph.
+func (t *Thread) ofGraph(stored string) error {
+	if t.graph == "" || t.graph == stored {
+		return nil
+	}
+	return &NotFoundError{What: "thread", ID: t.id, Hint: fmt.Sprintf("there is one of that id of graph %q, not of %q", stored, t.graph)}
 }
 
 // fits refuses options that make no sense for a verb.

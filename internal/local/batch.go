@@ -35,6 +35,9 @@ func (b *Batch) empty() bool {
 		len(b.Runs)+len(b.Checkpoints)+len(b.Ended)+len(b.Steps)+len(b.Questions)+len(b.Again) == 0
 }
 
+// localBits is how many bits of a key count within a thread.
+const localBits = 32
+
 // fact is one row to put, with where its sequence number goes when it is one of the thread's facts.
 type fact struct {
 	kind string
@@ -47,6 +50,9 @@ type fact struct {
 // before what names it.
 func (h *Home) rows(b *Batch) ([]fact, []*core.Value, error) {
 	w := &writer{home: h}
+	if h.cpN>>localBits != 0 || h.valueN>>localBits != 0 || h.number>>(localBits-1) != 0 {
+		return nil, nil, fmt.Errorf("thread %q: its numbers are used up (checkpoint %d, value %d, thread %d); nothing was written", h.Thread, h.cpN, h.valueN, h.number)
+	}
 	if b.Graph != nil {
 		w.add(records.Graph, nil, storage.Always())(h.store.Box.GraphRow(b.Graph))
 	}

@@ -12,7 +12,7 @@ import (
 // cancelEvery is how often, at most, an engine that runs something looks for cancel requests.
 const cancelEvery = 100 * time.Millisecond
 
-// WatchCancels tells each request to cancel an attempt to each, until tick says to rest, or stop. It looks when
+// WatchCancels pays what is owed, and tells each request to cancel an attempt to each, until tick says to rest, or stop. It looks when
 // something changed or tick says so. What cannot be read is told to trouble, and looked for again.
 func (s *Store) WatchCancels(stop <-chan struct{}, tick func() (rest, look bool), each func(tenant, thread string, attempt int64, reason string), trouble func(error)) {
 	var since uint64
@@ -26,6 +26,9 @@ func (s *Store) WatchCancels(stop <-chan struct{}, tick func() (rest, look bool)
 		case <-stop:
 			timer.Stop()
 			return
+		}
+		if s.Owes() {
+			s.payUp(context.Background())
 		}
 		rest, look := tick()
 		if rest {

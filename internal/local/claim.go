@@ -28,6 +28,11 @@ func (h *Home) Claim(ctx context.Context, seen *Seen, run *core.Run, b Batch) er
 		if err := h.take(tx, seen); err != nil {
 			return err
 		}
+		for _, q := range b.Questions {
+			if q.State == core.QuestionAnswered && !q.Due.IsZero() && !tx.Now().Before(q.Due) {
+				return ErrMoved // it came due between the look and the claim, by the database's clock
+			}
+		}
 		at, held, err := put(tx, facts, h.number, h.epoch)
 		if err != nil {
 			return err

@@ -276,7 +276,7 @@ func seqOf(kind string, row storage.Row) int64 {
 }
 
 // Abandon lets the thread go after the engine's own failure: whatever was not written stays unwritten, and the thread
-// is crashed until it is resumed.
+// is crashed until it is resumed. Where that cannot be written either, the store owes it.
 func (h *Home) Abandon(ctx context.Context) error {
 	h.mu.Lock()
 	flight := h.flight
@@ -287,11 +287,9 @@ func (h *Home) Abandon(ctx context.Context) error {
 	if flight != nil {
 		<-flight
 	}
-	return h.store.DB.Update(ctx, func(_ context.Context, tx storage.Tx) error {
-		if lease, ok, err := tx.Lease(h.number, storage.Look, ""); err != nil || !ok || lease.Epoch != h.epoch {
-			return err
-		}
-		_, _, err := tx.Lease(h.number, storage.Drop, h.store.Member)
-		return err
-	})
+	err := h.store.letGo(ctx, h.number, h.epoch)
+	if err != nil {
+		h.store.owe(h.number, h.epoch)
+	}
+	return err
 }

@@ -219,17 +219,42 @@ func (h *Home) Record(ctx context.Context, s *core.Step) error {
 	return h.flush(ctx, Batch{Steps: []*core.Step{s}})
 }
 
+// full says whether taken more open questions are too many. Answers that others gave meanwhile are counted first.
+func (h *Home) full(ctx context.Context, taken int) (bool, error) {
+	h.mu.Lock()
+	full := h.questions > 0 && h.open+taken > h.questions
+	h.mu.Unlock()
+	if !full {
+		return false, nil
+	}
+	err := h.store.View(ctx, func(tx storage.Tx) error {
+		open, err := records.NewReader(h.store.Box, tx, &records.ThreadInfo{Tenant: h.Tenant, ID: h.Thread, N: h.number}).Open()
+		if err == nil {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.open = len(open)
+			full = h.open+taken > h.questions
+		}
+		return err
+	})
+	return full, err
+}
+
+func tooMany(full bool) error {
+	if full {
+		return ErrTooMany
+	}
+	return nil
+}
+
 // Ask makes a question durable. An answer that lands on the replaced one at the same moment is seen and counted.
 func (h *Home) Ask(ctx context.Context, q, replaced *core.Question) error {
 	taken := 1
 	if replaced != nil {
 		taken -= counts(replaced.State)
 	}
-	h.mu.Lock()
-	full := h.questions > 0 && h.open+taken > h.questions
-	h.mu.Unlock()
-	if full {
-		return ErrTooMany
+	if full, err := h.full(ctx, taken); err != nil || full {
+		return errors.Join(err, tooMany(full))
 	}
 	q.Tenant, q.Thread, q.Graph, q.Run = h.Tenant, h.Thread, h.Graph, h.run.ID
 	for {

@@ -30,6 +30,9 @@ type Store struct {
 	Box    records.Box
 	Member string
 	Stats  Stats
+
+	mu   sync.Mutex
+	owed map[int64]int64 // threads that are to be let go, by number, and the epochs that they were held at
 }
 
 // Stats measures durable writes.
