@@ -17,6 +17,7 @@ package pawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -113,6 +114,9 @@ func (e *Engine) Register(graphs ...Registrable) error {
 		return ErrClosed
 	}
 	for _, g := range graphs {
+		if g == nil {
+			return errors.New("pawl: a nil graph was given to register; check the error of Build first")
+		}
 		def := g.erased()
 		name := def.Topology().Graph
 		if old, ok := e.graphs[name]; ok && old != def {
@@ -258,7 +262,8 @@ func (t *Thread) unstick(ctx context.Context) error {
 	return nil
 }
 
-// watch looks for cancel requests of other processes while something runs here. One goroutine serves all runs.
+// watch looks for cancel requests of other processes while something runs here, or could not be let go. One goroutine
+// serves all runs.
 func (e *house) watch() {
 	defer e.idle.Done()
 	e.store.WatchCancels(e.stop, e.tick, func(tenant, thread string, attempt int64, reason string) {
@@ -279,7 +284,7 @@ func (e *house) watch() {
 func (e *house) tick() (rest, look bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.running) == 0 {
+	if len(e.running) == 0 && !e.store.Owes() {
 		e.watched = false
 	}
 	look, e.entered = e.entered, false

@@ -19,6 +19,7 @@ type Thread struct {
 	eng   *Engine
 	graph string
 	id    string
+	fault error // why the graph could not be registered: what the verbs that need its code answer
 }
 
 // Thread returns the handle of a thread of a graph. Nothing is read or made. With an empty graph name it serves the
@@ -37,9 +38,7 @@ type ThreadOf[S any] struct {
 // Thread returns the typed handle of a thread, and registers the graph with the engine.
 func (g *Graph[S]) Thread(e *Engine, id string) *ThreadOf[S] {
 	t := &ThreadOf[S]{Thread: e.Thread(g.Name(), id), def: g.def}
-	if err := e.Register(g); err != nil {
-		t.Thread = &Thread{eng: e, graph: "", id: id}
-	}
+	t.fault = e.Register(g)
 	return t
 }
 
@@ -190,6 +189,9 @@ func (d *def[S]) read(out *Outcome) (*S, error) {
 
 // code is the graph's own program, which verbs that run nodes need.
 func (t *Thread) code() (core.Def, error) {
+	if t.fault != nil {
+		return nil, fmt.Errorf("pawl: thread %q: %w; nothing was done", t.id, t.fault)
+	}
 	d, ok := t.eng.graph(t.graph)
 	if !ok {
 		return nil, &NotFoundError{What: "graph", ID: t.graph, Thread: t.id, Hint: "register it with the engine, or use the program that has it"}

@@ -65,8 +65,8 @@ func (t *Thread) Replay(ctx context.Context, at Point, options ...RunOption) (*O
 
 // Edit writes a JSON object's members to the channels at the head, from outside. What is due stays due and what
 // finished in the unfinished super-step is kept. Tasks that did not finish start anew on Resume: their open questions
-// are withdrawn and asked again, their steps are called again, and answers that they were given are not used. A run that
-// was cancelled or concluded stays so.
+// are withdrawn and asked again, their steps are called again, and answers that they were given are not used but listed
+// in Outcome.Unused. A run that was cancelled or concluded stays so.
 func (t *Thread) Edit(ctx context.Context, changes []byte, options ...RunOption) (*Outcome, error) {
 	return t.edit(ctx, t.changes(changes), configured(options))
 }
@@ -308,7 +308,18 @@ func (t *Thread) writeEdit(ctx context.Context, d core.Def, v *view, writes []co
 	if err := home.Claim(ctx, v.Seen, &run, b); err != nil {
 		return nil, err
 	}
-	out, err := t.outcome(ctx, t.newLoop(d, &core.Position{Run: &run, Head: cp}, home, cfg), &run, b.Stop, nil)
+	l := t.newLoop(d, &core.Position{Run: &run, Head: cp}, home, cfg)
+	for task, asked := range v.pos.Questions {
+		if slices.ContainsFunc(v.pos.Ended, func(e core.Ended) bool { return !e.Failed && e.Result.Task.ID == task }) {
+			continue
+		}
+		for i := range asked {
+			if q := &asked[i]; q.State == core.QuestionAnswered || q.State == core.QuestionSubmitted {
+				l.unused = append(l.unused, q) // the tasks that are due now ask anew
+			}
+		}
+	}
+	out, err := t.outcome(ctx, l, &run, b.Stop, nil)
 	if how := (*RunError)(nil); errors.As(err, &how) {
 		return out, nil // the edit is stored; how the run stands is no failure of it
 	}
