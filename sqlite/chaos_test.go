@@ -196,6 +196,36 @@ func TestANewFileOutlivesALateLook(t *testing.T) {
 	}
 }
 
+// TestAFileThatIsTakenAway: nothing is reported durable that goes to a file which nobody will find.
+func TestAFileThatIsTakenAway(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{"", "-wal"} {
+		t.Run("home.db"+end, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "home.db")
+			db := open(t, path, nil, note)
+			if err := db.Update(t.Context(), putNote(1, 10)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(path+end, path+end+".away"); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				err := db.Update(t.Context(), putNote(2, 10))
+				if unknown := (*storage.UnknownError)(nil); !errors.Is(err, storage.ErrBroken) || errors.As(err, &unknown) {
+					t.Errorf("an Update after that: %v", err)
+				}
+			}
+			if err := os.Rename(path+end+".away", path+end); err != nil {
+				t.Fatal(err)
+			}
+			again := open(t, path, nil, note)
+			if rows := all(t, again); len(rows) != 1 {
+				t.Errorf("%d rows, want the one of before", len(rows))
+			}
+		})
+	}
+}
+
 func leaseOf(t *testing.T, db *DB, thread int64) (l storage.Lease) {
 	t.Helper()
 	err := db.View(t.Context(), func(_ context.Context, tx storage.Tx) (err error) {

@@ -115,6 +115,9 @@ func (db *DB) open(kinds []storage.Kind) (err error) {
 	if _, err := c.ints("PRAGMA data_version", &db.writer.version); err != nil {
 		return errors.Join(err, c.close())
 	}
+	if db.files, err = identities(db.path, db.path+"-wal"); err != nil {
+		return errors.Join(err, c.close())
+	}
 	db.watch = newWatch(db.writer.askLook)
 	db.views = newViews(func() (*conn, error) { return db.dial("query_only=1") })
 	db.wal = newCheckpointer(db)

@@ -57,6 +57,7 @@ type DB struct {
 	views  *views
 	wal    *checkpointer
 	turn   *turnstile
+	files  files
 	watch  *watch
 
 	mu      sync.Mutex

@@ -293,6 +293,10 @@ func (w *writer) start() error {
 	if err := w.db.usable(); err != nil {
 		return err
 	}
+	if err := w.db.files.check(); err != nil {
+		w.db.fail()
+		return notStarted(errors.Join(err, storage.ErrBroken))
+	}
 	err := w.db.turn.enter()
 	if err == nil {
 		if _, err = w.conn.do("BEGIN IMMEDIATE"); err != nil {
