@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/sqlite"
+	"github.com/pawl-dev/pawl/storage"
 )
 
 // chaosProgram is one of the processes that all work on the same few threads of one file. What it learned goes to a
@@ -132,10 +134,11 @@ func (p *chaosWorker) ends(ctx context.Context, key string, s *chaosState) error
 	return nil
 }
 
-func (p *chaosWorker) graph() *pawl.Graph[chaosState] {
+// graph is the program in one of two versions, which do not go on with each other's runs past the node "left".
+func (p *chaosWorker) graph(version int) *pawl.Graph[chaosState] {
 	return must(pawl.New[chaosState]("chaos").
 		Node("first", p.node(p.steps)).Node("ask", p.node(p.asks), pawl.Uses(chaosAsk)).
-		Node("left", p.node(p.steps)).Node("right", p.node(p.asks), pawl.Uses(chaosAsk)).
+		Node("left", p.node(p.steps), pawl.Version(version)).Node("right", p.node(p.asks), pawl.Uses(chaosAsk)).
 		Node("last", p.node(p.ends)).
 		Path(pawl.Start, "first", "ask").Edge("ask", "left").Edge("ask", "right").
 		Join([]string{"left", "right"}, "last").Build())
@@ -149,20 +152,32 @@ func chaosChild(doc []byte) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		stop()
 	}()
-	eng := childEngine(p.Path, nil)
-	g := p.graph()
-	fmt.Println("ready")
 	var all sync.WaitGroup
+	eng := childEngine(p.Path, nil)
+	g := p.graph(1)
+	fmt.Println("ready")
 	for i := range uint64(3) {
-		all.Go(func() {
-			d := rand.New(rand.NewPCG(p.Seed, i))
-			for ctx.Err() == nil {
-				p.act(ctx, d, eng, g.Thread(eng, chaosThreads[d.IntN(len(chaosThreads))]))
-			}
-		})
+		all.Go(func() { p.acts(ctx, i, eng, g) })
+	}
+	for i := uint64(3); ctx.Err() == nil; i++ { // another handle of the file, another program, closed while it works
+		db := must(sqlite.Open(p.Path, pawl.Kinds()...))
+		other := must(pawl.NewEngine(db, nil))
+		some, cancel := context.WithCancel(ctx)
+		all.Go(func() { p.acts(some, i, other, p.graph(2)) })
+		pause(ctx, time.Second)
+		must(0, other.Close())
+		cancel()
+		must(0, db.Close())
 	}
 	all.Wait()
 	must(0, eng.Close())
+}
+
+func (p *chaosWorker) acts(ctx context.Context, stream uint64, eng *pawl.Engine, g *pawl.Graph[chaosState]) {
+	d := rand.New(rand.NewPCG(p.Seed, stream))
+	for ctx.Err() == nil {
+		p.act(ctx, d, eng, g.Thread(eng, chaosThreads[d.IntN(len(chaosThreads))]))
+	}
 }
 
 // act does one thing to a thread.
@@ -248,10 +263,11 @@ func (p *chaosWorker) answer(ctx context.Context, d *rand.Rand, eng *pawl.Engine
 func chaosExpects(ctx context.Context, err error) bool {
 	for _, known := range []any{
 		new(*pawl.VerbError), new(*pawl.AnswerError), new(*pawl.NotFoundError), new(*pawl.PointError), new(*pawl.RunError),
+		new(*pawl.VersionError),
 	} {
 		if errors.As(err, known) {
 			return true
 		}
 	}
-	return ctx.Err() != nil
+	return ctx.Err() != nil || errors.Is(err, pawl.ErrClosed) || errors.Is(err, storage.ErrClosed)
 }

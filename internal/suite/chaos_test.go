@@ -37,8 +37,7 @@ func TestChaos(t *testing.T) {
 		snapshots: map[string]map[string]string{}, watched: map[string]map[string]bool{},
 	}
 	db := h.open(t).(*sqlite.DB)
-	eng := engine(t, db, nil)
-	g := c.me.graph()
+	eng, g := engine(t, db, nil), c.me.graph(1)
 	ctx, stop := context.WithCancel(t.Context())
 	var readers sync.WaitGroup
 	for _, name := range chaosThreads[:2] {
@@ -48,7 +47,7 @@ func TestChaos(t *testing.T) {
 		readers.Go(func() { c.read(ctx, th) })
 	}
 	kills, stops := c.disturb(length)
-	c.calm(g, eng)
+	c.calm([]*pawl.Graph[chaosState]{g, c.me.graph(2)}, []*pawl.Engine{eng, engine(t, db, nil)})
 	for _, name := range chaosThreads[:2] {
 		c.told(name, statusOf(t, g.Thread(eng, name)).Head.Checkpoint)
 	}
@@ -107,6 +106,9 @@ func (c *chaos) spawn() *chaosChildOf {
 func (c *chaos) kill(k *chaosChildOf) {
 	c.ledger.add("killing\t" + k.name)
 	k.kill()
+	if code := k.cmd.ProcessState.ExitCode(); code != -1 {
+		c.t.Errorf("%s had ended by itself, with code %d", k.name, code)
+	}
 }
 
 // disturb kills, stops and starts processes at random instants.
@@ -139,12 +141,13 @@ func (c *chaos) disturb(length time.Duration) (kills, stops int) {
 }
 
 // calm brings every thread to its end, as a person would.
-func (c *chaos) calm(g *pawl.Graph[chaosState], eng *pawl.Engine) {
+func (c *chaos) calm(programs []*pawl.Graph[chaosState], engines []*pawl.Engine) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)
 	defer cancel()
 	for _, name := range chaosThreads {
-		th := g.Thread(eng, name)
-		for try := 0; ; try++ {
+		for try, program := 0, 0; ; try++ {
+			eng := engines[program]
+			th := programs[program].Thread(eng, name)
 			s := statusOf(c.t, th)
 			settled(c.t, s)
 			if s.Status == pawl.Running || s.Status == pawl.Pending || try == 60 {
@@ -171,7 +174,10 @@ func (c *chaos) calm(g *pawl.Graph[chaosState], eng *pawl.Engine) {
 					return th.Run(ctx, &chaosState{Note: pawl.Of("end")}, o...)
 				}
 			}
-			if _, err := verb(ctx); err != nil && !errors.As(err, new(*pawl.RunError)) {
+			_, err := verb(ctx)
+			if errors.As(err, new(*pawl.VersionError)) {
+				program = 1 - program
+			} else if err != nil && !errors.As(err, new(*pawl.RunError)) {
 				c.t.Errorf("thread %s, %s: %v", name, s.Status, err)
 			}
 		}

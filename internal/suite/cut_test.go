@@ -141,7 +141,7 @@ func (c *cutHome) contents(db *sqlite.DB, cut int) (out []string) {
 		c.t.Fatal(err)
 	}
 	defer eng.Close()
-	g := (&chaosWorker{}).graph()
+	g := (&chaosWorker{}).graph(1)
 	for _, name := range chaosThreads[:2] {
 		th := g.Thread(eng, name)
 		s := statusOf(c.t, th)
@@ -211,7 +211,7 @@ func (c *cutHome) reported(db *sqlite.DB) {
 	}
 	defer eng.Close()
 	steps := map[string]bool{}
-	g := (&chaosWorker{}).graph()
+	g := (&chaosWorker{}).graph(1)
 	for _, f := range c.facts {
 		switch {
 		case f[0] == "taken" && f[2] != "gone":
