@@ -272,7 +272,7 @@ func lateAnswers(t *testing.T, h *home) {
 	}
 
 	asks = "second"
-	out, err = th.Resume(ctx, decide.Answer(open[1].ID, 1))
+	_, err = th.Resume(ctx, decide.Answer(open[1].ID, 1))
 	if changed := (*pawl.ChangedError)(nil); !errors.As(err, &changed) {
 		t.Fatalf("the question changed, and the error is %v", err)
 	}

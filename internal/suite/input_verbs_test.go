@@ -174,7 +174,7 @@ func runIDWithOtherInput(t *testing.T, h *home) {
 	unchanged(t, r.db, before)
 	end, err := th.Resume(ctx, decide.Answer("", 5))
 	mustBeDone(t, end, err)
-	if end, err = th.Run(ctx, &request{}); err != nil {
+	if _, err = th.Run(ctx, &request{}); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, r.db, "after another run", other, func(e *pawl.VerbError) bool { return e.Verb == pawl.VerbRun }, `"named"`, `"order 1"`, "another input", "nothing was changed")
