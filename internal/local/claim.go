@@ -98,6 +98,10 @@ func (h *Home) take(tx storage.Tx, seen *Seen) error {
 		if info.N != seen.Info.N || lease.Epoch != seen.Lease.Epoch || info.Status != seen.Info.Status || lease.Alive {
 			return ErrMoved
 		}
+		// Who was taken for dead may have written once more: what follows would be numbered like it, and replace it.
+		if info.Status == core.StatusRunning && lease.Seq != seen.Lease.Seq {
+			return ErrMoved
+		}
 	}
 	lease, ok, err := tx.Lease(h.number, storage.Take, h.store.Member)
 	if err != nil {

@@ -144,6 +144,28 @@ func TestAThreadThatIsNotAsItWasSeen(t *testing.T) {
 	}
 }
 
+// Who is taken for dead, and is not, may write once more between the look of the one who takes over and its claim. That
+// is not written over.
+func TestAZombiesLastWordStays(t *testing.T) {
+	t.Parallel()
+	db := disk(t)
+	p := start(t, db, fault.Plan{})
+	zombie := p.mustClaim(t, core.Sync)
+	if err := p.member.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h, seen, r, err := start(t, db, fault.Plan{}).open(core.Sync)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := zombie.advance(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Claim(t.Context(), seen, r, Batch{Graph: graph(), Runs: []*core.Run{r}}); !errors.Is(err, ErrMoved) {
+		t.Errorf("the claim gives %v; want ErrMoved", err)
+	}
+}
+
 func forget(t *testing.T, db storage.DB) {
 	t.Helper()
 	h, seen, _, err := start(t, db, fault.Plan{}).open(core.Sync)
