@@ -142,7 +142,7 @@ func TestALockFileThatIsTakenAway(t *testing.T) {
 	}
 }
 
-// TestTheDeadAreBuried: Join frees what the dead held before it removes their files.
+// TestTheDeadAreBuried: Join frees what the dead held, and removes their files when no View can name them any more.
 func TestTheDeadAreBuried(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "home.db")
@@ -159,8 +159,21 @@ func TestTheDeadAreBuried(t *testing.T) {
 	if l := leaseOf(t, db, 7); l.Owner != "" || l.Alive || l.Epoch != 1 {
 		t.Errorf("after: %+v, want nobody named", l)
 	}
-	if files, _ := os.ReadDir(db.memberDir()); len(files) != 1 {
-		t.Errorf("%d member files, want that of the living member only", len(files))
+	for _, c := range []struct {
+		when  string
+		touch time.Duration
+		files int
+	}{{"at once", 0, 3}, {"when nobody can remember", -mourning, 3}} { // each Join adds a living one
+		past := time.Now().Add(c.touch)
+		if err := os.Chtimes(db.memberFile(owner), past, past); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if files, _ := os.ReadDir(db.memberDir()); len(files) != c.files {
+			t.Errorf("%s: %d member files, want %d", c.when, len(files), c.files)
+		}
 	}
 }
 

@@ -9,13 +9,12 @@ import (
 )
 
 const (
-	takeHeld = "UPDATE lease SET seq=seq+? WHERE thread=? AND epoch=? AND owner<>'' AND seq<=? RETURNING seq"
-	takeAny  = "INSERT INTO lease(seq,thread) VALUES(?,?) ON CONFLICT(thread) DO UPDATE SET seq=seq+excluded.seq WHERE seq<=? RETURNING seq"
-	lookup   = "SELECT owner,epoch,seq FROM lease WHERE thread=?"
-	own      = "INSERT INTO lease(thread,owner,epoch) VALUES(?,?,1) ON CONFLICT(thread) DO UPDATE SET owner=excluded.owner,epoch=epoch+1"
-	disown   = "UPDATE lease SET owner='' WHERE thread=?"
-	// of the owners in a JSON array
-	disownAll = "UPDATE lease SET owner='' WHERE owner<>'' AND owner IN (SELECT value FROM json_each(?))"
+	takeHeld  = "UPDATE lease SET seq=seq+? WHERE thread=? AND epoch=? AND owner<>'' AND seq<=? RETURNING seq"
+	takeAny   = "INSERT INTO lease(seq,thread) VALUES(?,?) ON CONFLICT(thread) DO UPDATE SET seq=seq+excluded.seq WHERE seq<=? RETURNING seq"
+	lookup    = "SELECT owner,epoch,seq FROM lease WHERE thread=?"
+	own       = "INSERT INTO lease(thread,owner,epoch) VALUES(?,?,1) ON CONFLICT(thread) DO UPDATE SET owner=excluded.owner,epoch=epoch+1"
+	disown    = "UPDATE lease SET owner='' WHERE thread=?"
+	disownAll = "UPDATE lease SET owner='' WHERE owner<>'' AND owner IN (SELECT value FROM json_each(?)) RETURNING owner"
 	namedBy   = "SELECT 1 FROM lease WHERE owner<>'' AND owner=? LIMIT 1"
 	forget    = "DELETE FROM lease WHERE thread=?"
 )

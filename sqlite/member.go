@@ -3,13 +3,11 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/google/uuid"
@@ -152,21 +150,27 @@ func (db *DB) alive(id string) (bool, error) {
 	if uuid.Validate(id) != nil {
 		return false, nil // not an id that Join gives
 	}
-	f, err := os.OpenFile(db.memberFile(id), os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
+	locked, err := locked(db.memberFile(id))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		db.missed(id)
 		return true, nil
-	}
-	if err != nil {
+	case err != nil:
 		return false, fmt.Errorf("storage: cannot tell whether member %s lives: %w", id, err)
+	}
+	return locked, nil
+}
+
+// locked says whether somebody has a file locked.
+func locked(path string) (bool, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return false, err
 	}
 	defer f.Close()
 	// A shared lock, so that two who look at once do not take each other for the owner.
 	free, err := tryLock(f)
-	if err != nil {
-		return false, fmt.Errorf("storage: cannot tell whether member %s lives: %w", id, err)
-	}
-	return !free, nil
+	return !free, err
 }
 
 // missed tells people once what they can do about a file that was taken away.
@@ -178,73 +182,6 @@ func (db *DB) missed(id string) {
 	if !known {
 		db.log().Warn("sqlite: the lock file of a member is gone; its threads count as running until every program that "+
 			"has this home open closed it and one opens it again", "home", db.path, "member", id)
-	}
-}
-
-// bury frees the leases of dead members and then, once that is durable, removes their files: a lease never names a member
-// without a file. Best effort: what fails is left to the next Join.
-func (db *DB) bury(ctx context.Context) {
-	entries, err := os.ReadDir(db.memberDir())
-	if err != nil {
-		return
-	}
-	var dead []string
-	for _, e := range entries {
-		id, ok := strings.CutSuffix(e.Name(), ".lock")
-		if !ok {
-			continue
-		}
-		if alive, err := db.alive(id); err == nil && !alive {
-			dead = append(dead, id)
-		}
-	}
-	if dead == nil {
-		return
-	}
-	ids, err := json.Marshal(dead)
-	if err == nil {
-		err = db.update(ctx, func(t *tx) error { _, err := t.change(disownAll, string(ids)); return err })
-	}
-	if err != nil {
-		return
-	}
-	_ = db.update(ctx, func(t *tx) error { // nobody takes a lease meanwhile
-		for _, id := range dead {
-			named := false
-			if err := t.conn.rows(namedBy, []any{id}, func([]driver.Value) error { named = true; return nil }); err != nil {
-				return err
-			}
-			if !named {
-				removeUnlocked(db.memberFile(id))
-			}
-		}
-		return nil
-	})
-}
-
-// update is Update with the driver's own Tx.
-func (db *DB) update(ctx context.Context, fn func(*tx) error) error {
-	return db.Update(ctx, func(_ context.Context, x storage.Tx) error {
-		_, err := guard(x.(*tx), true, func() (bool, error) { return true, fn(x.(*tx)) })
-		return err
-	})
-}
-
-// removeUnlocked removes a file that nobody has locked.
-func removeUnlocked(path string) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	removeIfDead(f, path)
-}
-
-// removeIfDead removes the file at path if it is f and nobody has it locked. While this holds a lock of its own nobody
-// else gets one, and so nobody makes another file in its place.
-func removeIfDead(f *os.File, path string) {
-	if free, err := tryLock(f); err == nil && free && isAt(f, path) {
-		os.Remove(path)
 	}
 }
 
