@@ -239,6 +239,86 @@ func TestAFileThatIsTakenAway(t *testing.T) {
 	}
 }
 
+// TestAWALThatADiskLostInPart: a WAL was moved into the database and then came back shorter, as from a disk that lies
+// about what it wrote. The home opens as it was at some moment, or is refused.
+func TestAWALThatADiskLostInPart(t *testing.T) {
+	t.Parallel()
+	const rows = 12
+	dir := t.TempDir()
+	path := filepath.Join(dir, "home.db")
+	db := open(t, path, &Options{limits: hooks{walPages: 1 << 20}}, note)
+	seen := map[string]bool{} // what was there at some moment
+	now := make([]string, rows)
+	write := func(text string) {
+		for i := range now {
+			row := noteRow(int64(i+1), text)
+			row.Body = make([]byte, 7000)
+			err := db.Update(t.Context(), func(_ context.Context, tx storage.Tx) error {
+				_, err := tx.Put("note", row, storage.Always())
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			now[i] = text
+			seen[fmt.Sprint(now)] = true
+		}
+	}
+	move := func(mode string) {
+		c, err := db.dial()
+		if err == nil {
+			err = errors.Join(c.once("PRAGMA wal_checkpoint("+mode+")"), c.close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first")
+	move("RESTART") // the WAL starts over
+	seen = map[string]bool{fmt.Sprint(now): true}
+	for _, text := range []string{"second", "third", "fourth"} {
+		write(text)
+	}
+	move("PASSIVE")
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wal, err := os.ReadFile(path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const frame = 24 + 8192
+	opened, refused := 0, 0
+	for n := 32; n <= len(wal); n += frame {
+		cut := filepath.Join(dir, fmt.Sprint(n))
+		if err := errors.Join(os.WriteFile(cut, file, 0o600), os.WriteFile(cut+"-wal", wal[:n], 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		db, err := Open(cut, note)
+		if refusal := (*storage.OpenError)(nil); errors.As(err, &refusal) && refusal.Reason == storage.Damaged {
+			refused++
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		opened++
+		var have []string
+		for _, r := range all(t, db) {
+			have = append(have, r.Fields[1].(string))
+		}
+		if !seen[fmt.Sprint(have)] {
+			t.Errorf("with %d of %d bytes of its WAL it opens with what never was: %v", n, len(wal), have)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if opened == 0 || refused == 0 {
+		t.Errorf("%d opened and %d refused, want some of each", opened, refused)
+	}
+}
+
 func leaseOf(t *testing.T, db *DB, thread int64) (l storage.Lease) {
 	t.Helper()
 	err := db.View(t.Context(), func(_ context.Context, tx storage.Tx) (err error) {

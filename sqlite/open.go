@@ -318,14 +318,14 @@ func (db *DB) enableWAL(c *conn) error {
 	return err
 }
 
-// verify checks a small file whole. The end of a large one is checked by SQLite itself, which refuses a file that is
-// shorter than its header says.
+// verify checks a small file whole, with its indexes: they tell a WAL that a disk lost in part after it was moved into
+// the file. The end of a large one is checked by SQLite itself, which refuses a file that is shorter than its header says.
 func (db *DB) verify(c *conn) error {
 	st, err := os.Stat(db.path)
 	if err != nil || st.Size() > checkedSize {
 		return err
 	}
-	return db.check(c, "PRAGMA quick_check(1)")
+	return db.check(c, "PRAGMA integrity_check(1)")
 }
 
 // Check reads the whole file and returns a [*storage.OpenError] if it is damaged. It takes time in proportion to the size
