@@ -12,7 +12,7 @@ help:
 	@echo "make sweep  the crash sweep at full depth (about 10 times the stop points)"
 
 test:
-	@for m in $(MODULES); do (cd $$m && echo "== test $$m" && $(GO) test -race -timeout 20m ./...) || exit 1; done
+	@for m in $(MODULES); do (cd $$m && echo "== test $$m" && $(GO) test -race -timeout 45m ./...) || exit 1; done
 
 lint:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not gofmt-ed:"; echo "$$out"; exit 1; fi
@@ -24,4 +24,4 @@ bench:
 	cd bench && $(GO) run .
 
 sweep:
-	PAWL_SWEEP=full $(GO) test -timeout 2h -run TestSweep -v ./internal/suite
+	PAWL_SWEEP=full $(GO) test -timeout 2h -run "TestSweep" -v ./internal/suite
