@@ -222,7 +222,7 @@ func (v verdict) judge(t *testing.T, h *home) {
 				t.Fatalf("outcome %+v, error %v; want a *VersionError about %s", out, err, verb.fails)
 			}
 			says(t, refused.First, verb.fails)
-			says(t, err.Error(), verb.name, "versioned", "first difference", "nothing was run", "fork or retry")
+			says(t, err.Error(), verb.name, "versioned", "first difference", "nothing was run", "old version")
 			if refused.Thread != verb.name || refused.Run == "" || refused.Was == refused.Is || refused.Is != digestOf(now) {
 				t.Errorf("the refusal names %+v", refused)
 			}
