@@ -324,7 +324,7 @@ type VersionError struct {
 // Error says what was refused, and what to do.
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("pawl: thread %q: run %s goes on under graph %s@%.8s, here is %s@%.8s; first difference: %s; nothing was run. "+
-		"Use a program of the old version, or start a new run",
+		"Use a program of the old version, fork it from before what changed, or cancel it and retry it under the new one",
 		e.Thread, e.Run, e.Graph, e.Was, e.Graph, e.Is, e.First)
 }
 

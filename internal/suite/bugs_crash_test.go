@@ -131,7 +131,7 @@ func recordedCallAdded(t *testing.T, _ *report) {
 			if !errors.As(err, &e) {
 				t.Fatalf("error %v", err)
 			}
-			says(t, err.Error(), `"t"`, `version of node "flow": was 1, is 2`, "nothing was run", "a program of the old version", "fork or retry")
+			says(t, err.Error(), `"t"`, `version of node "flow": was 1, is 2`, "nothing was run", "a program of the old version", "fork it from before")
 			unchanged(t, db, before)
 			tally(t, l, map[string]int{"pay": 1})
 			same(t, "status", statusOf(t, th).Status, pawl.Waiting)
