@@ -39,7 +39,9 @@ type loop struct {
 
 func (l *loop) emit(e Event) {
 	if l.sink != nil {
-		e.Step = l.pos.Head.Step + 1
+		if e.Step = l.pos.Head.Step + 1; e.Err != nil {
+			e.Error = l.told(e.Err.Error())
+		}
 		l.sink(e)
 	}
 }
@@ -168,6 +170,9 @@ func (c *cancelCause) Error() string { return "cancelled: " + c.reason }
 // host's business to order.
 
 func (l *loop) commit(ctx context.Context, c core.Commit) error {
+	if c.Stop != nil {
+		c.Stop.Error = l.told(c.Stop.Error)
+	}
 	if l.host == nil {
 		return nil
 	}

@@ -37,6 +37,22 @@ type StorePart interface {
 	Store(kind string, doc []byte) ([]byte, error)
 }
 
+// TextPart says what of an error's words may be stored and shown. The error itself, in the process where it happened, is
+// left alone.
+type TextPart interface {
+	Text(words string) string
+}
+
+// told is what of an error's words may be stored and shown.
+func (l *loop) told(words string) string {
+	for _, p := range l.parts {
+		if tp, ok := p.(TextPart); ok {
+			words = tp.Text(words)
+		}
+	}
+	return words
+}
+
 // Note is what a part has to say of a verb.
 type Note struct {
 	Part string `json:"part"`

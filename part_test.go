@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/pawl-dev/pawl"
@@ -110,5 +111,50 @@ func TestAPartWaitsAndDecides(t *testing.T) {
 	}
 	if s, err := th.State(t.Context()); err != nil || s.Status != pawl.Done {
 		t.Errorf("after a refused verb the thread is %+v, %v", s, err)
+	}
+}
+
+// hushed hides one word of every error.
+type hushed struct{}
+
+func (hushed) Name() string             { return "hushed" }
+func (hushed) Digest() string           { return "1" }
+func (hushed) Text(words string) string { return strings.ReplaceAll(words, "CANARY", "[hidden]") }
+
+// What is stored and shown of a node's error has passed the parts; the error in this process is whole.
+func TestErrorsAreStoredAsPartsTellThem(t *testing.T) {
+	t.Parallel()
+	secret := errors.New("401 for https://host/?token=CANARY")
+	g, err := pawl.New[partState]("leaky").
+		Node("call", func(context.Context, *partState) error { return secret }).
+		Edge(pawl.Start, "call").Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := memdb.Open(pawl.Kinds()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	eng, err := pawl.NewEngine(db, &pawl.Options{Parts: []pawl.Part{hushed{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer eng.Close()
+	th := g.Thread(eng, "t")
+	out, err := th.Run(t.Context(), &partState{})
+	if !errors.Is(err, secret) || out.Status != pawl.Failed {
+		t.Fatalf("got %+v, %v", out, err)
+	}
+	state, stateErr := th.State(t.Context())
+	if stateErr != nil {
+		t.Fatal(stateErr)
+	}
+	for place, words := range map[string]string{
+		"outcome": out.Reason, "error": err.Error(), "state": state.Reason, "task": state.Head.Tasks[0].Error,
+	} {
+		if strings.Contains(words, "CANARY") || !strings.Contains(words, "[hidden]") {
+			t.Errorf("%s says %q", place, words)
+		}
 	}
 }

@@ -212,7 +212,7 @@ func (r *round) ended(i int) {
 	}
 	n := core.Ended{Checkpoint: l.pos.Head.N, Result: a.result, Tries: a.tries, At: l.host.Now()}
 	if a.state == failing {
-		n.Result, n.Failed, n.Error, n.Cause = core.Result{Task: a.task.spec}, true, a.err.Error(), causeOf(a.err)
+		n.Result, n.Failed, n.Error, n.Cause = core.Result{Task: a.task.spec}, true, l.told(a.err.Error()), causeOf(a.err)
 	}
 	r.news = append(r.news, n)
 }

@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -294,7 +295,7 @@ func stream(ctx context.Context, options []RunOption, verb func(context.Context,
 		defer cancel(errLeft)
 		sink := func(e Event) {
 			if e.Err != nil {
-				e.Error = e.Err.Error()
+				e.Error = cmp.Or(e.Error, e.Err.Error())
 			}
 			select { // not ctx: also who ended it wants to hear how the run stopped
 			case events <- e:
