@@ -50,8 +50,12 @@ type fact struct {
 // before what names it.
 func (h *Home) rows(b *Batch) ([]fact, []*core.Value, error) {
 	w := &writer{home: h}
-	if h.cpN>>localBits != 0 || h.valueN>>localBits != 0 || h.number>>(localBits-1) != 0 {
-		return nil, nil, fmt.Errorf("thread %q: its numbers are used up (checkpoint %d, value %d, thread %d); nothing was written", h.Thread, h.cpN, h.valueN, h.number)
+	var last int64 // not h.cpN, which the loop raises meanwhile
+	for _, cp := range b.Checkpoints {
+		last = cp.N
+	}
+	if last>>localBits != 0 || h.valueN>>localBits != 0 || h.number>>(localBits-1) != 0 {
+		return nil, nil, fmt.Errorf("thread %q: its numbers are used up (checkpoint %d, value %d, thread %d); nothing was written", h.Thread, last, h.valueN, h.number)
 	}
 	if b.Graph != nil {
 		w.add(records.Graph, nil, storage.Always())(h.store.Box.GraphRow(b.Graph))
