@@ -49,7 +49,6 @@ type house struct {
 	mu      sync.Mutex
 	graphs  map[string]core.Def
 	running map[runningKey]*running
-	stuck   map[runningKey]*local.Home // threads that a failing home kept this process from letting go
 	closed  bool
 	idle    sync.WaitGroup
 	stop    chan struct{} // closed by Close
@@ -72,7 +71,7 @@ type running struct {
 func NewEngine(db storage.DB, options *Options) (*Engine, error) {
 	h := &house{
 		graphs: map[string]core.Def{}, running: map[runningKey]*running{},
-		stuck: map[runningKey]*local.Home{}, stop: make(chan struct{}),
+		stop: make(chan struct{}),
 	}
 	if options != nil {
 		h.opts = *options
@@ -232,34 +231,6 @@ func (e *Engine) enter(ctx context.Context, thread string, attempt int64) (conte
 		close(r.over)
 		e.idle.Done()
 	}, nil
-}
-
-// abandon lets a thread go after the engine's own failure. A home that fails this too, as a full disk does, is asked
-// again by the next verb: until then the thread looks as if somebody ran it.
-func (t *Thread) abandon(ctx context.Context, home *local.Home) error {
-	err := home.Abandon(context.WithoutCancel(ctx))
-	t.eng.mu.Lock()
-	defer t.eng.mu.Unlock()
-	if key := (runningKey{t.eng.tenant, t.id}); err != nil {
-		t.eng.stuck[key] = home
-	} else if t.eng.stuck[key] == home {
-		delete(t.eng.stuck, key)
-	}
-	return err
-}
-
-// unstick lets the thread go that abandon could not.
-func (t *Thread) unstick(ctx context.Context) error {
-	t.eng.mu.Lock()
-	home := t.eng.stuck[runningKey{t.eng.tenant, t.id}]
-	t.eng.mu.Unlock()
-	if home == nil {
-		return nil
-	}
-	if err := t.abandon(ctx, home); err != nil {
-		return fmt.Errorf("pawl: thread %q: a run of it broke off here and could not let it go: %w; nothing was changed; try again", t.id, err)
-	}
-	return nil
 }
 
 // watch looks for cancel requests of other processes while something runs here, or could not be let go. One goroutine

@@ -336,7 +336,7 @@ func (t *Thread) findRun(ctx context.Context, number int64, id string) (*core.Ru
 
 // claiming does what a verb does, again as long as the thread changes under it.
 func (t *Thread) claiming(ctx context.Context, verb Verb, do func() (*Outcome, error)) (*Outcome, error) {
-	if err := t.unstick(ctx); err != nil {
+	if err := t.eng.store.PayUp(ctx); err != nil {
 		return nil, err
 	}
 	for range looks {

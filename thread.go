@@ -221,13 +221,13 @@ func (e *house) late(err error) {
 func (t *Thread) execute(ctx context.Context, l *loop, home *local.Home) (*Outcome, error) {
 	within, leave, err := t.eng.enter(ctx, t.id, home.Run().N)
 	if err != nil {
-		return nil, errors.Join(err, t.abandon(ctx, home))
+		return nil, errors.Join(err, home.Abandon(context.WithoutCancel(ctx)))
 	}
 	ctx = within
 	settled := false
 	defer func() {
 		if !settled { // a node ended this goroutine, or the engine failed: whoever comes next finds the thread crashed
-			_ = t.abandon(ctx, home)
+			_ = home.Abandon(context.WithoutCancel(ctx))
 		}
 		leave()
 	}()

@@ -160,7 +160,7 @@ func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, taken [
 		pos, err = t.startAgain(claimed, d, home, pos.Head)
 	}
 	if err != nil {
-		_ = t.abandon(ctx, home)
+		_ = home.Abandon(context.WithoutCancel(ctx))
 		return nil, err
 	}
 	pos.Head.Graph = len(run.Graphs) - 1
@@ -170,7 +170,7 @@ func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, taken [
 		l.delivered = append(l.delivered, q.ID)
 	}
 	if err := l.checkSubmitted(ctx); err != nil {
-		_ = t.abandon(ctx, home)
+		_ = home.Abandon(context.WithoutCancel(ctx))
 		return nil, err
 	}
 	return t.execute(ctx, l, home)
@@ -319,7 +319,7 @@ func (t *Thread) Cancel(ctx context.Context, reason string) error {
 	if reason == "" {
 		reason = "cancelled"
 	}
-	if err := t.unstick(ctx); err != nil {
+	if err := t.eng.store.PayUp(ctx); err != nil {
 		return err
 	}
 	attempt := int64(0) // the one to cancel; 0: not seen yet

@@ -28,7 +28,7 @@ func (s *Store) WatchCancels(stop <-chan struct{}, tick func() (rest, look bool)
 			return
 		}
 		if s.Owes() {
-			s.payUp(context.Background())
+			_ = s.PayUp(context.Background()) // looked at again at the next tick
 		}
 		rest, look := tick()
 		if rest {

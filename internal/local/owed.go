@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/pawl-dev/pawl/storage"
 )
@@ -35,8 +36,9 @@ func (s *Store) Owes() bool {
 	return len(s.owed) > 0
 }
 
-// payUp lets go what is owed, as far as it can be written by now. A closed home owes nothing: its members are dead.
-func (s *Store) payUp(ctx context.Context) {
+// PayUp lets go what is owed, as far as it can be written by now: the next verb, and the watcher of a running engine, ask
+// again. A closed home owes nothing: its members are dead.
+func (s *Store) PayUp(ctx context.Context) error {
 	s.mu.Lock()
 	owed := make(map[int64]int64, len(s.owed))
 	for thread, epoch := range s.owed {
@@ -46,7 +48,7 @@ func (s *Store) payUp(ctx context.Context) {
 	for thread, epoch := range owed {
 		err := s.letGo(ctx, thread, epoch)
 		if err != nil && !errors.Is(err, storage.ErrClosed) {
-			return
+			return fmt.Errorf("pawl: a run that broke off here could not be let go: %w; nothing was changed; try again", err)
 		}
 		s.mu.Lock()
 		if s.owed[thread] == epoch {
@@ -54,4 +56,5 @@ func (s *Store) payUp(ctx context.Context) {
 		}
 		s.mu.Unlock()
 	}
+	return nil
 }
