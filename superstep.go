@@ -252,6 +252,9 @@ func (r *round) stopped(ctx context.Context) (*core.Stop, error) {
 }
 
 func isCancel(ctx context.Context) bool {
+	if ctx.Err() == nil {
+		return false
+	}
 	c := (*cancelCause)(nil)
 	return errors.As(context.Cause(ctx), &c)
 }

@@ -64,8 +64,8 @@ func Adopt(cp *Checkpoint, t *Topology, r *Result) error {
 		if w.Value != nil {
 			continue
 		}
-		if err := CheckSize(fmt.Sprintf("what node %q wrote to channel %q", r.Task.Node, w.Channel), w.Data); err != nil {
-			return err
+		if len(w.Data) > MaxValue {
+			return &SizeError{What: fmt.Sprintf("what node %q wrote to channel %q", r.Task.Node, w.Channel), Size: len(w.Data)}
 		}
 		switch merge := t.Channels[c].Merge; {
 		case merge == MergeSum, merge == MergeFold && w.Op != OpSet, w.Op == OpClear:
