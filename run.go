@@ -369,4 +369,7 @@ func (t *Thread) runUnkept(ctx context.Context, d core.Def, run *core.Run, cfg *
 	return t.outcome(ctx, l, run, stop, cause)
 }
 
-func numberedID(thread string, n int64) string { return thread + strconv.FormatInt(n, 10) }
+func numberedID(thread string, n int64) string {
+	var room [64]byte
+	return string(strconv.AppendInt(append(room[:0], thread...), n, 10))
+}
