@@ -65,13 +65,18 @@ type TaskInfo struct {
 	Path, Node, Task                                         string
 	Try                                                      int
 	Number, Epoch                                            int64 // of the thread's lease, see storage.Tx.Lease
+	// Version is the graph version that the run is bound to, the same in every process: the digest of the graph that the
+	// run started under, as Graph.Digest gives it. A new build that the run's past cannot tell from its own does not
+	// change it; migrate and force do, and so does a new attempt. Put it into digests of what is only valid under one
+	// meaning of the graph, such as what an approval covers.
+	Version string
 }
 
 // Info says which task this is.
 func (t *Task) Info() TaskInfo {
 	i := TaskInfo{Graph: t.loop.topology.Graph, Path: t.spec.Path(), Node: t.spec.Node, Task: t.spec.ID}
 	if p := t.loop.pos; p != nil && p.Head != nil && p.Run != nil {
-		i.Run, i.Attempt, i.Checkpoint = p.Run.ID, p.Run.Attempt, p.Head.ID
+		i.Run, i.Attempt, i.Checkpoint, i.Version = p.Run.ID, p.Run.Attempt, p.Head.ID, p.Run.Version()
 	}
 	if h, ok := t.loop.host.(homed); ok {
 		i.Tenant, i.Lineage, i.Thread = h.Whose()

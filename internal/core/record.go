@@ -71,12 +71,22 @@ type Run struct {
 	Edits     []Write  // changes that a fork starts with
 	Before    int64    // checkpoint before the input, or that a fork starts from; 0 for none
 	Graphs    []string // digests of the topologies that it went on under, the newest last
+	Since     int      `json:",omitempty"` // which of them it started under, or was migrated or forced onto
 	Crashes   int
 	Aside     bool // set aside by a retry: read-only, unseen by nodes
 	Actor     string
 	Reason    string // why somebody asked for it, in their words
 	Accepted  time.Time
 	Seq       int64
+}
+
+// Version is the graph version that the run is bound to: the digest of the topology that it started under. Going on under
+// a graph that its past cannot tell from its own does not change it; only migrate and force do.
+func (r *Run) Version() string {
+	if r.Since >= len(r.Graphs) {
+		return ""
+	}
+	return r.Graphs[r.Since]
 }
 
 // Step is the journal's row of one finished step.
