@@ -6,8 +6,8 @@ func seed003() []scenario {
 		{id: "S003-1", run: stopAfterCommit},
 		{id: "S003-2", run: replayBeforeDispatch},
 		{id: "S003-3", run: forkOfTheFork},
-		{id: "S003-4", waits: "four workers at once over 100 rounds, one of them killed in each: not written yet"},
-		{id: "S003-5", waits: "gateway (its 422)"},
+		{id: "S003-4", run: fourWorkers},
+		{id: "S003-5", run: changedParameter}, // without its line about the gateway
 		{id: "S003-6", run: keyBeforeFirstByte},
 		{id: "S003-7", run: intentNotThread},
 		{id: "S003-8", run: secondPayment},

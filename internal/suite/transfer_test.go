@@ -135,6 +135,7 @@ func newFile(t testing.TB) string { return filepath.Join(t.TempDir(), "pawl.db")
 type firm struct {
 	db        storage.DB
 	eng       *pawl.Engine
+	ledger    *effect.Ledger
 	effects   *effect.Desk
 	approvals *approval.Desk
 }
@@ -157,8 +158,13 @@ func openFirm(db storage.DB, path, policy string, parts ...pawl.Part) (*firm, er
 	if err != nil {
 		return nil, err
 	}
-	eng = eng.Tenant("t1")
-	return &firm{db, eng, led.Desk(eng, db), approval.NewDesk(eng, db)}, nil
+	return (&firm{db: db, eng: eng, ledger: led}).of("t1"), nil
+}
+
+// of is the same process, working for another tenant.
+func (o *firm) of(tenant string) *firm {
+	eng := o.eng.Tenant(tenant)
+	return &firm{o.db, eng, o.ledger, o.ledger.Desk(eng, o.db), approval.NewDesk(eng, o.db)}
 }
 
 // firmIn is openFirm for this process, closed at the end of the test.
@@ -217,7 +223,11 @@ func (o *firm) operation(t testing.TB) effect.Operation {
 	t.Helper()
 	ops := o.operations(t)
 	if len(ops) != 1 {
-		t.Fatalf("%d operations, want 1: %+v", len(ops), ops)
+		states := make([]string, len(ops))
+		for i, op := range ops {
+			states[i] = fmt.Sprintf("%s %s %d: %s, %s", op.Effect, op.Ref, op.Revision, op.State, op.Reason)
+		}
+		t.Fatalf("%d operations, want 1: %q", len(ops), states)
 	}
 	return ops[0]
 }
