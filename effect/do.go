@@ -65,7 +65,8 @@ func (d *declaration) plainly(ctx context.Context, ref Reference, doc []byte, p 
 	deadline := time.Now().Add(d.timeout)
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	return d.call(ctx, Op{Key: mint("", d.name, ref, 1, p, ""), Ref: ref, Attempt: 1, Deadline: deadline}, doc)
+	op := Op{Key: mint("", d.name, ref, 1, p, ""), Ref: ref, Attempt: 1, Deadline: deadline}
+	return d.call(WithOp(ctx, op), op, doc)
 }
 
 // target is what the target promises, in a word.

@@ -228,8 +228,8 @@ func (e Effect[In, Out]) Fault() error {
 // Without a running task, in a plain test of a node, Do just calls the function under a made-up Op: nothing is kept and
 // nobody is asked.
 //
-// A function that speaks HTTP must bring its own transport: net/http may send a request that carries an Idempotency-Key
-// twice by itself, and follows 307 and 308 with the body. A client that is safe comes later.
+// A function that speaks HTTP does it with [NewClient]: net/http may send a request that carries an Idempotency-Key twice
+// by itself, and follows 307 and 308 with the body.
 func (e Effect[In, Out]) Do(ctx context.Context, ref Reference, in In) (Out, error) {
 	var out Out
 	doc, err := json.Marshal(in)

@@ -57,12 +57,7 @@ type Op struct {
 }
 
 // UUID is the key for targets that want a UUID (version 8, 36 characters).
-func (o Op) UUID() string {
-	sum := sha256.Sum256([]byte("pawl.uuid.1:" + o.Key))
-	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80
-	h := hex.EncodeToString(sum[:16])
-	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
-}
+func (o Op) UUID() string { return uuidOf("pawl.uuid.1:"+o.Key, 8) }
 
 // mint makes an operation's key. It is called once, at the reservation, and the result is stored.
 func mint(tenant, effect string, ref Reference, revision int64, p Print, policy string) string {
