@@ -2,8 +2,12 @@
 // refused. A row is written in the Update that makes the change, so there is no change without its row, and no row of a
 // change that was undone. Rows are only added: they survive the deletion of their thread.
 //
-// Rows hold names, digests and reasons, never the parameters of a call. A row can be altered by whoever can write to the
-// database; chains and signatures, which show that, come later.
+// Rows hold names, digests and reasons, never the parameters of a call.
+//
+// The rows of a thread are a chain: each carries the hash of the one before it. So do the acts without a thread, of each
+// tenant. A [Sequencer] orders the rows of all chains of a tenant into one log, which is chained too. [Verify] finds what
+// was changed, taken out or put in; [Export] writes the trail for a check elsewhere (program pawl-verify). An [Anchor] that
+// is kept elsewhere shows that the end was cut off, which nothing inside the database can.
 package audit
 
 import (
@@ -15,22 +19,6 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/storage"
 )
-
-const kind = "audit"
-
-// Kinds are the record kinds of this package: give them to the driver's Open.
-func Kinds() []storage.Kind {
-	text := func(name string) storage.Field { return storage.Field{Name: name, Type: storage.Text} }
-	return []storage.Kind{{
-		Name:   kind,
-		Key:    []storage.Field{text("tenant"), text("thread"), {Name: "n", Type: storage.Int}},
-		Fields: []storage.Field{text("operation"), {Name: "at", Type: storage.Int}},
-		Indexes: []storage.Index{
-			{Name: "by_operation", Fields: []string{"tenant", "operation", "at"}},
-			{Name: "by_time", Fields: []string{"tenant", "at"}},
-		},
-	}}
-}
 
 // Row is one line of the trail. Only Tenant and Action are always there.
 type Row struct {
@@ -51,12 +39,14 @@ type Row struct {
 	View      string     `json:"view,omitempty"`    // digest of what was shown
 	Receipt   string     `json:"receipt,omitempty"` // its id or digest
 	Reason    string     `json:"reason,omitempty"`
-	At        time.Time  `json:"at"` // the database's clock
-	N         int64      `json:"-"`  // counts from 1 within (tenant, thread), without gaps
+	At        time.Time  `json:"at"`            // the database's clock
+	N         int64      `json:"-"`             // counts from 1 within (tenant, thread), without gaps
+	Prev      Hash       `json:"prev,omitzero"` // hash of the row before it in its chain; zero: the chain starts here
+	Hash      Hash       `json:"-"`             // of all other fields; zero: written before there were chains
 }
 
-// Write adds a row in the Update that makes the change. N and At are filled in; those of r are ignored. An error is to
-// end the Update.
+// Write adds a row in the Update that makes the change. N, At, Prev and Hash are filled in; those of r are ignored. An
+// error is to end the Update. It is one indexed read and two writes; a third where the row has a receipt.
 func Write(tx storage.Tx, r Row) error {
 	if r.Action == "" {
 		return fmt.Errorf("audit: a row of thread %q without an action; nothing was written", r.Thread)
@@ -67,19 +57,30 @@ func Write(tx storage.Tx, r Row) error {
 	if err != nil {
 		return err
 	}
-	r.N, r.At = 1, tx.Now().UTC()
+	r.N, r.At, r.Prev = 1, tx.Now().UTC(), Hash{}
 	if len(last) > 0 {
-		r.N = last[0].Key[2].(int64) + 1
+		r.N, r.Prev = last[0].Key[2].(int64)+1, hashAt(last[0].Fields, 2)
 	}
-	body, err := pack(r)
+	r.clean()
+	p := r.proof()
+	r.Hash = p.Sum()
+	row, err := pack(r)
 	if err != nil {
 		return err
 	}
-	row := storage.Row{Key: []any{r.Tenant, r.Thread, r.N}, Fields: []any{r.Operation, r.At.UnixMilli()}, Body: body}
 	held, err := tx.Put(kind, row, storage.Absent())
 	if err == nil && !held {
 		err = fmt.Errorf("audit: row %d of thread %q is there already; nothing was written", r.N, r.Thread)
 	}
+	if err != nil {
+		return err
+	}
+	if r.Receipt != "" && r.Operation != "" {
+		if _, err := tx.Put(receiptKind, storage.Row{Key: []any{r.Tenant, receiptDigest(r.Receipt), r.Operation}}, storage.Absent()); err != nil {
+			return err
+		}
+	}
+	_, err = tx.Put(dueKind, storage.Row{Key: []any{r.Tenant, r.Thread}, Fields: []any{r.N}}, storage.Absent())
 	return err
 }
 

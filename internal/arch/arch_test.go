@@ -22,7 +22,10 @@ var allowed = map[string][]string{
 	"redact":   {},
 	"pawltest": {".", "storage", "memdb", "sqlite", "internal"},
 
-	"audit":    {".", "storage"},
+	"audit":       {".", "storage"},
+	"audit/proof": {},
+	"worker":      {"storage"},
+
 	"approval": {".", "audit", "storage", "internal/core"},
 	"effect":   {".", "approval", "audit", "storage", "internal/core", "internal/schema"},
 
@@ -35,7 +38,7 @@ var allowed = map[string][]string{
 }
 
 // pure packages use the standard library and google/uuid only.
-var pure = []string{".", "storage", "redact", "memdb", "internal/core", "internal/draw", "internal/guard", "internal/records", "internal/local", "internal/schema"}
+var pure = []string{".", "storage", "audit/proof", "worker", "redact", "memdb", "internal/core", "internal/draw", "internal/guard", "internal/records", "internal/local", "internal/schema"}
 
 type pkg struct {
 	ImportPath string
