@@ -311,23 +311,6 @@ func (e *HiddenWaitError) Error() string {
 		e.Node, strings.Join(e.Questions, ", "))
 }
 
-// VersionError: the run's past can tell this graph from the one that it ran under. Nothing was run and nothing changed.
-type VersionError struct {
-	Thread string
-	Run    string
-	Graph  string
-	Was    string // digest of the run's graph
-	Is     string // digest of the graph here
-	First  string // first difference
-}
-
-// Error says what was refused, and what to do.
-func (e *VersionError) Error() string {
-	return fmt.Sprintf("pawl: thread %q: run %s goes on under graph %s@%.8s, here is %s@%.8s; first difference: %s; nothing was run. "+
-		"Use a program of the old version, fork it from before what changed, or cancel it and retry it under the new one",
-		e.Thread, e.Run, e.Graph, e.Was, e.Graph, e.Is, e.First)
-}
-
 // NoStorageError: a question needs a database, and the engine was made without one. With no Node it refuses a verb, or
 // an answer to the Question.
 type NoStorageError struct{ Graph, Node, Question string }

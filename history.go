@@ -52,7 +52,9 @@ type ThreadState struct {
 	Attempt  string     `json:"attempt,omitempty"`
 	Crashes  int        `json:"crashes,omitempty"`
 	Mode     Durability `json:"durability,omitempty"` // of the current run
-	Stranded bool       `json:"stranded,omitempty"`   // nobody here serves its graph
+	Stranded bool       `json:"stranded,omitempty"`   // nobody here can go on with it: see Differs
+	Differs  string     `json:"differs,omitempty"`    // first difference to the graph here; empty: it is not here at all
+	Version  string     `json:"version,omitempty"`    // of the graph, that the run is bound to
 	Waiting  []Question `json:"waiting,omitempty"`
 	Legal    []Verb     `json:"legal"`
 	Updated  time.Time  `json:"updated,omitzero"`
@@ -70,9 +72,15 @@ func (t *Thread) State(ctx context.Context) (*ThreadState, error) {
 			s.Legal, out = []Verb{VerbRun}, s
 			return nil
 		}
-		_, served := t.eng.graph(seen.Info.Graph)
+		d, served := t.eng.graph(seen.Info.Graph)
 		s.Graph, s.Updated, s.Stranded = seen.Info.Graph, seen.Info.Updated, !served
+		if served {
+			if diff := strays(seen, d.Topology()); diff != nil {
+				s.Stranded, s.Differs = true, diff.String()
+			}
+		}
 		if seen.Run != nil {
+			s.Version = seen.Run.Version()
 			s.Run, s.Attempt, s.Crashes, s.Mode, s.Input = seen.Run.ID, seen.Run.Attempt, seen.Run.Crashes, seen.Run.Mode, seen.Run.Kind == core.RunInput
 			if seen.Status == Failed || seen.Status == Cancelled {
 				s.Cause, s.Reason = seen.Run.Cause, seen.Run.Error

@@ -84,6 +84,12 @@ const (
 	VerbCancel = core.VerbCancel
 	VerbDelete = core.VerbDelete
 	VerbRead   = core.VerbRead
+
+	VerbMigrate = core.VerbMigrate
+	VerbForce   = core.VerbForce
+	VerbDrain   = core.VerbDrain
+	VerbPrune   = core.VerbPrune
+	VerbCopy    = core.VerbCopy
 )
 
 // VerbInfo is what Options.Allow judges.
@@ -94,6 +100,8 @@ type VerbInfo struct {
 	Graph    string // as the caller named it; may be empty
 	Thread   string // empty for an answer by id, before the question is read
 	Question string // for answers
+	Reason   string // in the actor's words, where the verb takes one
+	From, To string // graph versions, for migrate and force; for copy the threads
 }
 
 // Actor is who acts. The library trusts what it is given: whoever puts it into a context has verified it, or says in

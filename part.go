@@ -27,7 +27,8 @@ type TaskPart interface {
 }
 
 // VerbPart is asked in the Update of every verb: it refuses with an error, and then nothing was changed, or notes what
-// the verb means for it. A preview asks too, in a View.
+// the verb means for it. A preview asks too, in a View. VerbRead asks how what the part keeps of the thread stands, for
+// people who decide what to do with a run that is refused.
 type VerbPart interface {
 	Verb(ctx context.Context, tx storage.Tx, v VerbInfo) ([]Note, error)
 }
@@ -377,11 +378,15 @@ func (t *Thread) consenting(ctx context.Context, verb Verb) func(context.Context
 	if len(t.eng.opts.Parts) == 0 {
 		return nil
 	}
-	v := VerbInfo{Verb: verb, Actor: ActorFrom(ctx), Tenant: t.eng.tenant, Graph: t.graph, Thread: t.id}
+	v := t.info(ctx, verb)
 	return func(ctx context.Context, tx storage.Tx) error {
 		_, err := t.eng.consent(ctx, tx, v)
 		return err
 	}
+}
+
+func (t *Thread) info(ctx context.Context, verb Verb) VerbInfo {
+	return VerbInfo{Verb: verb, Actor: ActorFrom(ctx), Tenant: t.eng.tenant, Graph: t.graph, Thread: t.id}
 }
 
 // dropTx is a Tx for a View that takes writes and drops them: a part is asked what a verb means with the same code that

@@ -82,21 +82,9 @@ func (t *Thread) compatible(r *records.Reader, seen *local.Seen, from *records.S
 	return nil
 }
 
-func (t *Thread) versionError(run *core.Run, old *core.Topology, d core.Def, diff *core.Difference) error {
-	e := &VersionError{
-		Thread: t.id, Graph: old.Graph, Was: core.GraphDigest(old), Is: core.GraphDigest(d.Topology()), First: diff.String(),
-	}
-	if run != nil {
-		e.Run = run.ID
-	}
-	return e
-}
-
 // goesOn says whether a run may go on from a checkpoint under the program's graph, by what its past can tell.
 func (t *Thread) goesOn(v *view, from *core.Checkpoint, old *core.Topology, d core.Def) error {
-	past := append([]string{core.Start}, from.Visited...)
-	past = append(past, dueNames(from.Due)...)
-	if diff := core.Compare(old, d.Topology(), past); diff != nil {
+	if diff := core.Compare(old, d.Topology(), pastOf(from)); diff != nil {
 		return t.versionError(v.Run, old, d, diff)
 	}
 	return nil
@@ -251,7 +239,8 @@ func (t *Thread) accept(ctx context.Context, d core.Def, run *core.Run, cfg *run
 		run.Before = v.from.N
 	}
 	cps := t.start(ctx, d, home.Fresh, run, v.from)
-	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{run}, Withdraw: len(v.Open) > 0, Do: t.consenting(ctx, VerbRun)}
+	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{run}, Withdraw: len(v.Open) > 0}
+	b.Do = t.flowing(run.Version(), t.consenting(ctx, VerbRun))
 	if run.Mode == Sync {
 		b.Checkpoints = cps
 	}
@@ -342,7 +331,7 @@ func (t *Thread) claiming(ctx context.Context, verb Verb, do func() (*Outcome, e
 	for range looks {
 		out, err := do()
 		if !errors.Is(err, local.ErrMoved) {
-			return out, err
+			return out, t.explained(ctx, err)
 		}
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("pawl: thread %q: %s: %w; nothing was changed", t.id, verb, context.Cause(ctx))

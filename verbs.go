@@ -293,7 +293,8 @@ func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcom
 		}
 		cps = []*core.Checkpoint{branch}
 	}
-	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{&aside, &run}, Withdraw: len(v.Open) > 0, Do: t.consenting(ctx, VerbRetry)}
+	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{&aside, &run}, Withdraw: len(v.Open) > 0}
+	b.Do = t.flowing(run.Version(), t.consenting(ctx, VerbRetry))
 	if run.Mode == Sync || run.Kind != core.RunInput {
 		b.Checkpoints = cps
 	}

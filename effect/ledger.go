@@ -34,9 +34,9 @@ type Options struct {
 // Ledger is the part of an engine that keeps operations: put it into pawl.Options.Parts. One process makes one for each
 // engine. It is safe for concurrent use.
 //
-// In the life of a thread: retry and delete are refused while an operation of the thread is dispatched or in doubt; fork,
-// replay, edit, retry, cancel and delete end the thread's open requests and unspent grants, and give up what was only
-// reserved. Fork and replay note how many effects are done (their receipts are reused) and how many need a new approval.
+// In the life of a thread: retry, delete, migrate and prune are refused while an operation of the thread is dispatched or
+// in doubt; fork, replay, edit, retry, migrate, force, cancel and delete end the thread's open requests and unspent grants,
+// and give up what was only reserved. Fork and replay note how many effects are done (their receipts are reused) and how many need a new approval.
 type Ledger struct {
 	id       string
 	ring     *ring
@@ -115,15 +115,16 @@ func (l *Ledger) hold(ctx context.Context, intent string) (release func(), err e
 // Verb refuses and notes what a verb means for the thread's operations.
 func (l *Ledger) Verb(_ context.Context, tx storage.Tx, v pawl.VerbInfo) ([]pawl.Note, error) {
 	switch v.Verb {
-	case pawl.VerbRetry, pawl.VerbDelete, pawl.VerbFork, pawl.VerbReplay, pawl.VerbEdit, pawl.VerbCancel:
+	case pawl.VerbRetry, pawl.VerbDelete, pawl.VerbFork, pawl.VerbReplay, pawl.VerbEdit, pawl.VerbCancel, pawl.VerbMigrate,
+		pawl.VerbForce, pawl.VerbPrune, pawl.VerbRead:
 	default:
 		return nil, nil
 	}
 	ops, err := ofThread(tx, v.Tenant, v.Thread)
-	if err != nil {
-		return nil, err
+	if err != nil || v.Verb == pawl.VerbRead {
+		return l.standing(ops), err
 	}
-	if err := unsettled(ops, v); err != nil {
+	if err := unsettled(ops, v); err != nil || v.Verb == pawl.VerbPrune {
 		return nil, err
 	}
 	why := "the thread was left by " + string(v.Verb)
@@ -152,9 +153,11 @@ func (l *Ledger) Verb(_ context.Context, tx storage.Tx, v pawl.VerbInfo) ([]pawl
 	return nil, err
 }
 
-// unsettled refuses retry and delete while an operation that the thread dispatched may have happened.
+// unsettled refuses retry, delete, migrate and prune while an operation that the thread dispatched may have happened.
 func unsettled(ops []*Operation, v pawl.VerbInfo) error {
-	if v.Verb != pawl.VerbRetry && v.Verb != pawl.VerbDelete {
+	switch v.Verb {
+	case pawl.VerbRetry, pawl.VerbDelete, pawl.VerbMigrate, pawl.VerbPrune:
+	default:
 		return nil
 	}
 	e := &UnsettledError{Verb: v.Verb, Thread: v.Thread}

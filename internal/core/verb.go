@@ -15,13 +15,19 @@ const (
 	VerbCancel Verb = "cancel"
 	VerbDelete Verb = "delete"
 	VerbRead   Verb = "read"
+
+	VerbMigrate Verb = "migrate" // onto another version of the graph, by a declared mapping, or back
+	VerbForce   Verb = "force"   // onto another version of the graph, without one
+	VerbDrain   Verb = "drain"   // no new runs under a version of a graph
+	VerbPrune   Verb = "prune"   // old checkpoints
+	VerbCopy    Verb = "copy"    // into another thread of the lineage
 )
 
 // Judge is the law: what may be done with a thread in a status, and what to do instead. It is one table on purpose.
 func Judge(verb Verb, status Status, cause Cause) (ok bool, advice string) {
 	busy := status == StatusRunning || status == StatusPending
 	switch {
-	case verb == VerbRead || verb == VerbAnswer:
+	case verb == VerbRead || verb == VerbAnswer || verb == VerbCopy:
 		return true, ""
 	case verb == VerbCancel:
 		return status != StatusDone && status != StatusCancelled && status != StatusNew, "there is nothing to cancel"
@@ -42,10 +48,10 @@ func Judge(verb Verb, status Status, cause Cause) (ok bool, advice string) {
 	case verb == VerbRetry:
 		return status == StatusFailed || status == StatusCancelled, "it did not fail: run it with a new input"
 	}
-	return true, "" // fork, replay, edit
+	return true, "" // fork, replay, edit, migrate, force, prune
 }
 
-// Legal lists the verbs that may change a thread in a status.
+// Legal lists the verbs that go on with a thread, or end it, in a status.
 func Legal(status Status, cause Cause) []Verb {
 	var out []Verb
 	for _, v := range [...]Verb{VerbRun, VerbResume, VerbRetry, VerbFork, VerbReplay, VerbEdit, VerbCancel, VerbDelete} {

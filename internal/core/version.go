@@ -22,10 +22,16 @@ type Difference struct {
 	Name string
 	Old  string
 	New  string
+
+	Inserted, Before string // a new node that now stands before one that was led to; empty: none
 }
 
 func (d *Difference) String() string {
-	return fmt.Sprintf("%s %q: was %s, is %s", d.What, d.Name, orNone(d.Old), orNone(d.New))
+	s := fmt.Sprintf("%s %q: was %s, is %s", d.What, d.Name, orNone(d.Old), orNone(d.New))
+	if d.Inserted != "" {
+		s = fmt.Sprintf("%q inserted before %q (%s)", d.Inserted, d.Before, s)
+	}
+	return s
 }
 
 func orNone(s string) string {
@@ -59,6 +65,7 @@ func Compare(old, now *Topology, past []string) *Difference {
 			return &Difference{What: "node", Name: name, Old: "there"}
 		}
 		if d := compareNode(before, after); d != nil {
+			d.Inserted, d.Before = inserted(old, now, before, after)
 			return d
 		}
 		if a, b := joinsOf(old, name), joinsOf(now, name); a != b {
@@ -81,6 +88,58 @@ func compareNode(a, b *Node) *Difference {
 		}
 	}
 	return nil
+}
+
+// inserted finds a node that is new, that a node now leads to, and that leads on to one which it led to before.
+func inserted(old, now *Topology, before, after *Node) (node, follows string) {
+	is := slices.Concat(after.Edges, after.Targets)
+	for _, to := range slices.Concat(before.Edges, before.Targets) {
+		if slices.Contains(is, to) {
+			continue
+		}
+		for _, via := range is {
+			if _, was := old.Node(via); !was && via != End && reaches(old, now, via, to) {
+				return via, to
+			}
+		}
+	}
+	return "", ""
+}
+
+// reaches says whether a new node leads to another over new nodes alone.
+func reaches(old, now *Topology, from, to string) bool {
+	seen := []string{from}
+	for i := 0; i < len(seen); i++ {
+		n, ok := now.Node(seen[i])
+		if !ok {
+			continue
+		}
+		for _, next := range slices.Concat(n.Edges, n.Targets) {
+			if next == to {
+				return true
+			}
+			if _, was := old.Node(next); !was && !slices.Contains(seen, next) {
+				seen = append(seen, next)
+			}
+		}
+	}
+	return false
+}
+
+// Changed counts the nodes that differ between two versions: other ones, new ones, and those that are gone.
+func Changed(old, now *Topology) int {
+	n := 0
+	for i := range old.Nodes {
+		if is, ok := now.Node(old.Nodes[i].Name); !ok || compareNode(&old.Nodes[i], is) != nil {
+			n++
+		}
+	}
+	for i := range now.Nodes {
+		if _, was := old.Node(now.Nodes[i].Name); !was {
+			n++
+		}
+	}
+	return n
 }
 
 // leads lists where edges go; an edge to the end and none at all cannot be told apart by a run.

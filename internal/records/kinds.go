@@ -14,6 +14,7 @@ const (
 	Ended      = "ended"
 	Step       = "step"
 	Question   = "question"
+	Drain      = "drain" // versions of graphs that take no new runs
 )
 
 // Kinds declares every kind of the engine, for a driver's Open.
@@ -45,6 +46,7 @@ func Kinds() []storage.Kind {
 			},
 		},
 		{Name: Graph, Key: []storage.Field{{Name: "digest", Type: storage.Text}}},
+		{Name: Drain, Key: []storage.Field{tenant, {Name: "graph", Type: storage.Text}, {Name: "version", Type: storage.Text}}},
 		{
 			Name: Checkpoint, Key: []storage.Field{{Name: "place", Type: storage.Int}},
 			Fields: []storage.Field{{Name: "uuid", Type: storage.Bytes}, seq, {Name: "step", Type: storage.Int}},

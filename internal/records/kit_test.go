@@ -156,6 +156,9 @@ func samples(t testing.TB, b Box) []sample {
 		vs := &Values{Box: b, Thread: threadID, ThreadN: threadN}
 		return orNil(vs.Load(rowsOf{row}, "list", 9))
 	})(b.ValueRow(0, value))
+
+	drain := &DrainInfo{Tenant: "acme", Graph: "mail", Version: "v1", By: "ann", Reason: "v2 is out", At: noon}
+	put(Drain, drain, func(row storage.Row) (any, error) { return orNil(b.ReadDrain(row)) })(b.DrainRow(drain))
 	return out
 }
 

@@ -227,6 +227,8 @@ func rewrite(v any) ([]byte, error) {
 		row, err = b.GraphRow(v)
 	case *core.Value:
 		row, err = b.ValueRow(0, v)
+	case *DrainInfo:
+		row, err = b.DrainRow(v)
 	}
 	return row.Body, err
 }

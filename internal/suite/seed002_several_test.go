@@ -131,7 +131,7 @@ func addedInFlight(t *testing.T, h *home, names []string, at, refused string) {
 		finished(t, out, err, gotAll(names))
 		want["c"] = 2
 	} else {
-		if v := (*pawl.VersionError)(nil); !errors.As(err, &v) || !strings.HasPrefix(v.First, refused) {
+		if v := (*pawl.VersionError)(nil); !errors.As(err, &v) || !strings.Contains(v.First, refused) {
 			t.Fatalf("outcome %v, error %v; want %s", out, err, refused)
 		}
 		same(t, "rows of the ledger after the refusal", len(l.rows()), rows)
