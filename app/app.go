@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/effect"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/storage"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // App is an engine with all parts over a database that is open. It is safe for concurrent use.
@@ -55,6 +56,10 @@ func (a *App) Approvals() *approval.Desk { return approval.NewDesk(a.Engine, a.D
 // Effects is the desk where operations are looked at and doubts settled, for the tenant without a name. For another one
 // make a.Ledger.Desk(a.Tenant(name), a.DB).
 func (a *App) Effects() *effect.Desk { return a.Ledger.Desk(a.Engine, a.DB) }
+
+// Memory is what threads remember together, for the tenant without a name; nodes reach it by store.From. It searches by
+// filter: for search by meaning wire an engine with store.Options of your own. For another tenant see store.Memory.Of.
+func (a *App) Memory() *store.Store { return a.house.Memory.Of(a.Engine, a.DB) }
 
 // Close stops the runs of this process, waits for their tasks, and closes the database. What was done is kept. Closing
 // again is a no-op.

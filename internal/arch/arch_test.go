@@ -28,6 +28,7 @@ var allowed = map[string][]string{
 
 	"approval": {".", "audit", "storage", "internal/core"},
 	"effect":   {".", "approval", "audit", "storage", "internal/core", "internal/schema"},
+	"store":    {".", "storage", "internal/records"},
 
 	"internal/core":    {},
 	"internal/draw":    {"internal/core"},

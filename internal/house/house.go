@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/redact"
 	"github.com/pawl-dev/pawl/sqlite"
 	"github.com/pawl-dev/pawl/storage"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // House is a database that is open, and the engine over it.
@@ -28,13 +29,14 @@ type House struct {
 	DB     storage.DB
 	Engine *pawl.Engine
 	Ledger *effect.Ledger
+	Memory *store.Memory
 	// Keyed says that the ledger's key will be there tomorrow: it is in a file.
 	Keyed bool
 }
 
 // Kinds are the record kinds of all packages.
 func Kinds() []storage.Kind {
-	return slices.Concat(pawl.Kinds(), audit.Kinds(), approval.Kinds(), effect.Kinds())
+	return slices.Concat(pawl.Kinds(), audit.Kinds(), approval.Kinds(), effect.Kinds(), store.Kinds())
 }
 
 // KeyFile is where the key to a database file is kept.
@@ -74,7 +76,10 @@ func Open(ctx context.Context, dsn string, graphs ...pawl.Registrable) (_ *House
 	if h.Ledger, err = effect.NewLedger(effect.Options{Key: key, Redactor: redactor}); err != nil {
 		return nil, err
 	}
-	if h.Engine, err = pawl.NewEngine(h.DB, &pawl.Options{Parts: []pawl.Part{redactor, h.Ledger}}); err != nil {
+	if h.Memory, err = store.New(store.Options{}); err != nil {
+		return nil, err
+	}
+	if h.Engine, err = pawl.NewEngine(h.DB, &pawl.Options{Parts: []pawl.Part{redactor, h.Ledger, h.Memory}}); err != nil {
 		return nil, err
 	}
 	return h, h.Engine.Register(graphs...)

@@ -17,7 +17,7 @@ func seed001() []scenario {
 		{id: "S001-3", run: threeSuperSteps},
 		{id: "S001-4", run: severalNodesAtOnce},
 		{id: "S001-5", run: aThreadIsTheHistory},
-		{id: "S001-6", waits: "store: long-term memory shared by threads"},
+		{id: "S001-6", run: threadIsNoUser},
 		{id: "S001-7", run: somebodyElseResumes},
 		{id: "S001-8", run: rowAbovePause},
 		{id: "S001-9", run: noStorageNoQuestion},
