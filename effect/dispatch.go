@@ -14,21 +14,29 @@ import (
 
 // dispatch records an attempt (T1 too where there is no operation), sends it, and records what became of it.
 func (w *doing) dispatch(ctx context.Context, s *seen, what step) (receipt []byte, again bool, err error) {
-	if what == toMint {
-		params := w.led.ring.seal(w.info.Tenant, w.d.name, w.ref, w.print, paramsOf, w.doc)
-		return w.attempt(ctx, what, w.doc, func(tx storage.Tx, s *seen) error { return w.reserve(tx, s, params) })
+	if w.d.inside != nil {
+		receipt, err = w.within(ctx, s, what)
+		return receipt, false, err
 	}
-	params, err := w.led.ring.open(s.op, paramsOf)
-	if err != nil {
+	params, sealed := w.doc, []byte(nil)
+	if what == toMint {
+		sealed = w.led.ring.seal(w.info.Tenant, w.d.name, w.ref, w.print, paramsOf, w.doc)
+	} else if params, err = w.led.ring.open(s.op, paramsOf); err != nil {
 		return nil, false, err
 	}
-	return w.attempt(ctx, what, params, func(tx storage.Tx, s *seen) error {
-		if len(w.d.levels) == 0 {
-			return nil
-		}
-		s.op.Grant = s.request.ID
-		return approval.Consume(tx, w.info.Tenant, s.request.ID, w.call, s.op.Key)
-	})
+	return w.attempt(ctx, what, params, func(tx storage.Tx, s *seen) error { return w.authorise(tx, s, what, sealed) })
+}
+
+// authorise makes the operation of a dispatch, or spends the grant of the one that is there.
+func (w *doing) authorise(tx storage.Tx, s *seen, what step, params []byte) error {
+	switch {
+	case what == toMint:
+		return w.reserve(tx, s, params)
+	case len(w.d.levels) == 0:
+		return nil
+	}
+	s.op.Grant = s.request.ID
+	return approval.Consume(tx, w.info.Tenant, s.request.ID, w.call, s.op.Key)
 }
 
 // attempt is one dispatch: T3 or T8 after what prepare does in the same Update. The parameters can be read before anything
@@ -40,34 +48,41 @@ func (w *doing) attempt(ctx context.Context, what step, params []byte, prepare f
 		if err := prepare(tx, s); err != nil {
 			return err
 		}
-		now, was := *s.op, s.op.State
-		if err := now.to(StateDispatched, s.now, ""); err != nil {
+		now, at, err := w.dispatched(tx, s)
+		if err != nil {
 			return err
 		}
-		now.at(w.info)
-		now.Call = w.call
-		now.Attempts++
-		if now.Last = s.now; now.First.IsZero() {
-			now.First = s.now
-		}
-		at := &Attempt{
-			N: now.Attempts, Operation: now.Key, Owner: w.led.id, Number: w.info.Number, Epoch: w.info.Epoch, Lineage: w.info.Lineage,
-			Thread: w.info.Thread, Run: w.info.Run, RunAttempt: w.info.Attempt, Task: w.info.Task, Call: w.call, Grant: now.Grant,
-			At: s.now, Deadline: s.now.Add(w.d.timeout),
-		}
-		if err := errors.Join(at.put(tx, now.Tenant), used(tx, w.info, now.Key)); err != nil {
+		if err := errors.Join(at.put(tx, now.Tenant), now.put(tx)); err != nil {
 			return err
 		}
-		if err := now.put(tx); err != nil {
-			return err
-		}
-		op, a = &now, at
-		return now.note(tx, w.info, pawl.Actor{}, "dispatched", was, "")
+		op, a = now, at
+		return nil
 	}, func(tx storage.Tx) (bool, error) { return isThere(tx, op, a) })
 	if err != nil {
 		return nil, false, w.notDispatched(err)
 	}
 	return w.send(ctx, op, a, params)
+}
+
+// dispatched is the operation with one attempt more, noted in the trail and not yet put.
+func (w *doing) dispatched(tx storage.Tx, s *seen) (*Operation, *Attempt, error) {
+	op, was := *s.op, s.op.State
+	if err := op.to(StateDispatched, s.now, ""); err != nil {
+		return nil, nil, err
+	}
+	op.at(w.info)
+	op.Call = w.call
+	op.Attempts++
+	if op.Last = s.now; op.First.IsZero() {
+		op.First = s.now
+	}
+	a := &Attempt{
+		N: op.Attempts, Operation: op.Key, Owner: w.led.id, Number: w.info.Number, Epoch: w.info.Epoch, Lineage: w.info.Lineage,
+		Thread: w.info.Thread, Run: w.info.Run, RunAttempt: w.info.Attempt, Task: w.info.Task, Call: w.call, Grant: op.Grant,
+		At: s.now, Deadline: s.now.Add(w.d.timeout),
+	}
+	err := errors.Join(used(tx, w.info, op.Key), op.note(tx, w.info, pawl.Actor{}, "dispatched", was, ""))
+	return &op, a, err
 }
 
 // isThere reads back an attempt: the one that was written, and not one of somebody else.

@@ -36,6 +36,9 @@ func do(ctx context.Context, d *declaration, ref Reference, doc []byte) ([]byte,
 	if err != nil {
 		return nil, &InputError{Effect: d.name, Ref: ref, Err: err}
 	}
+	if ctx.Value(insideKey{}) != nil {
+		return nil, &InputError{Effect: d.name, Ref: ref, Err: errors.New("it was called inside the transaction of another effect")}
+	}
 	if _, ok := pawl.TaskFrom(ctx); !ok {
 		return d.plainly(ctx, ref, doc, p)
 	}
@@ -72,6 +75,8 @@ func (d *declaration) plainly(ctx context.Context, ref Reference, doc []byte, p 
 // target is what the target promises, in a word.
 func (d *declaration) target() string {
 	switch {
+	case d.inside != nil:
+		return "inside"
 	case d.keys > 0:
 		return "keys"
 	case d.find != nil:

@@ -46,6 +46,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/approval"
 	"github.com/pawl-dev/pawl/internal/schema"
+	"github.com/pawl-dev/pawl/storage"
 )
 
 // Effect is a declared outside action: what it is called, how it is done, what its target promises and who approves.
@@ -58,7 +59,8 @@ type declaration struct {
 	name     string
 	call     func(ctx context.Context, op Op, params []byte) (receipt []byte, err error)
 	find     func(ctx context.Context, op Op, params []byte) (receipt []byte, found bool, err error)
-	keys     time.Duration // how long the target remembers keys; 0: it does not
+	inside   func(ctx context.Context, tx storage.Tx, op Op, params []byte) (receipt []byte, err error) // nil: the target is elsewhere
+	keys     time.Duration                                                                              // how long the target remembers keys; 0: it does not
 	timeout  time.Duration
 	levels   approval.Levels
 	material []string // empty: all
@@ -205,10 +207,14 @@ func (e Effect[In, Out]) Fault() error {
 	if e.d == nil {
 		return errors.New("effect: the zero Effect does nothing; make one with effect.New")
 	}
-	if len(e.d.faults) == 0 {
+	faults := e.d.faults
+	if e.d.inside != nil && (e.d.find != nil || e.d.keys > 0) {
+		faults = append(slices.Clip(faults), errors.New("its outcome is never in doubt: leave out Lookup and Keys"))
+	}
+	if len(faults) == 0 {
 		return nil
 	}
-	return fmt.Errorf("effect %q: %w", e.d.name, errors.Join(e.d.faults...))
+	return fmt.Errorf("effect %q: %w", e.d.name, errors.Join(faults...))
 }
 
 // Do makes the outside action happen once for its reference and returns its receipt.

@@ -66,7 +66,7 @@ type Operation struct {
 	Authorised Print     `json:"authorised"`      // what is sent
 	Call       string    `json:"call"`            // digest of the exact call, as approvals are bound to it
 	Policy     string    `json:"policy"`          // in force at the reservation
-	Target     string    `json:"target"`          // "keys", "look-up", "opaque": what its target promises
+	Target     string    `json:"target"`          // "keys", "look-up", "opaque": what its target promises; "inside": it is this database
 	Grant      string    `json:"grant,omitempty"` // the approval that its dispatch consumed
 	Attempts   int64     `json:"attempts,omitempty"`
 	First      time.Time `json:"first,omitzero"` // dispatch, by the database's clock

@@ -15,6 +15,9 @@ import (
 // flush writes the queue and then b, in one Update. ErrMoved, a condition of b that did not hold, and an error of b.Do
 // leave the queue to be written next time; any other failure breaks the home.
 func (h *Home) flush(ctx context.Context, b Batch) error {
+	if ctx.Value(withinKey{}) == h {
+		return storage.ErrNested
+	}
 	h.turn <- struct{}{}
 	defer func() { <-h.turn }()
 	h.mu.Lock()

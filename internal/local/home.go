@@ -316,14 +316,20 @@ func (h *Home) View(ctx context.Context, do func(ctx context.Context, tx storage
 }
 
 // With runs do in one Update behind what is queued, under the thread's epoch. An error of do undoes it and leaves the
-// home as it was. proof, when not nil, says after an Update of unknown outcome whether what do wrote is there.
+// home as it was. proof, when not nil, says after an Update of unknown outcome whether what do wrote is there. What is
+// recorded for the thread under the context that do gets is refused with storage.ErrNested: it would wait for do.
 func (h *Home) With(ctx context.Context, do func(ctx context.Context, tx storage.Tx) error, proof func(tx storage.Tx) (bool, error)) error {
-	err := h.flush(ctx, Batch{Do: do, Proof: proof})
+	err := h.flush(ctx, Batch{Proof: proof, Do: func(ctx context.Context, tx storage.Tx) error {
+		return do(context.WithValue(ctx, withinKey{}, h), tx)
+	}})
 	if own := (*doError)(nil); errors.As(err, &own) {
 		return own.err
 	}
 	return err
 }
+
+// withinKey holds the home whose With a context comes from.
+type withinKey struct{}
 
 // Box packs the bodies of this thread's rows.
 func (h *Home) Box() records.Box { return h.store.Box }
