@@ -140,14 +140,16 @@ type home struct {
 	open func(t testing.TB) storage.DB
 }
 
-// onEach runs a case on memory and on SQLite.
-func onEach(t *testing.T, run func(t *testing.T, h *home)) {
-	t.Run("memory", func(t *testing.T) { run(t, memory(t)) })
-	t.Run("sqlite", func(t *testing.T) { run(t, onDisk(t)) })
+// onEach runs a case on memory and on SQLite. kinds are those of the case's own.
+func onEach(t *testing.T, run func(t *testing.T, h *home), kinds ...storage.Kind) {
+	t.Run("memory", func(t *testing.T) { run(t, memoryWith(t, kinds...)) })
+	t.Run("sqlite", func(t *testing.T) { run(t, onDiskWith(t, kinds...)) })
 }
 
-func memory(t testing.TB) *home {
-	db, err := memdb.Open(house.Kinds()...)
+func memory(t testing.TB) *home { return memoryWith(t) }
+
+func memoryWith(t testing.TB, kinds ...storage.Kind) *home {
+	db, err := memdb.Open(append(house.Kinds(), kinds...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,13 +157,15 @@ func memory(t testing.TB) *home {
 	return &home{name: "memory", open: func(testing.TB) storage.DB { return db }}
 }
 
-func onDisk(t testing.TB) *home {
+func onDisk(t testing.TB) *home { return onDiskWith(t) }
+
+func onDiskWith(t testing.TB, kinds ...storage.Kind) *home {
 	path := filepath.Join(t.TempDir(), "pawl.db")
-	return &home{name: "sqlite", path: path, open: func(t testing.TB) storage.DB { return openFile(t, path) }}
+	return &home{name: "sqlite", path: path, open: func(t testing.TB) storage.DB { return openFile(t, path, kinds...) }}
 }
 
-func openFile(t testing.TB, path string) storage.DB {
-	db, err := sqlite.Open(path, house.Kinds()...)
+func openFile(t testing.TB, path string, kinds ...storage.Kind) storage.DB {
+	db, err := sqlite.Open(path, append(house.Kinds(), kinds...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

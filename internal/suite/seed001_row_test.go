@@ -152,6 +152,7 @@ func rowAbovePause(t *testing.T, _ *report) {
 			})
 		}
 	}
-	t.Run("mail as an effect with look-up", mailAsAnEffect)
-	t.Log("without the effect in the same database: waits for effects of class A; strict mode's failing of the plain write: waits for the test kit")
+	t.Run("mail as an effect with look-up", func(t *testing.T) { writtenAsAnEffect(t, false) })
+	t.Run("row as an effect in the same database", func(t *testing.T) { writtenAsAnEffect(t, true) })
+	t.Log("without strict mode's failing of the plain write: waits for the test kit")
 }
