@@ -188,7 +188,7 @@ func (t *Thread) branchRun(ctx context.Context, verb Verb, v *view, d core.Def, 
 	}
 	run = &core.Run{
 		ID: uuid.NewString(), AttemptN: 1, Attempt: uuid.NewString(), Kind: core.RunFork, Mode: cfg.mode, Status: Running,
-		Before: v.from.N, Actor: ActorFrom(ctx).ID, Accepted: time.Now().UTC(), Reason: cfg.reason,
+		Before: v.from.N, Actor: ActorFrom(ctx).ID, Earlier: origin.Starters(), Accepted: time.Now().UTC(), Reason: cfg.reason,
 	}
 	if verb == VerbReplay {
 		run.Kind = core.RunReplay

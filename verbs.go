@@ -276,7 +276,7 @@ func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcom
 	aside.Aside = true
 	run.AttemptN, run.Attempt, run.Crashes, run.Graphs, run.Since, run.Seq = v.Run.AttemptN+1, uuid.NewString(), 0, nil, 0, 0
 	run.Status, run.Cause, run.Error, run.ErrorNode = Running, "", "", ""
-	run.Actor, run.Accepted, run.Reason = ActorFrom(ctx).ID, time.Now().UTC(), cfg.reason
+	run.Earlier, run.Actor, run.Accepted, run.Reason = v.Run.Starters(), ActorFrom(ctx).ID, time.Now().UTC(), cfg.reason
 	if cfg.mode != "" {
 		run.Mode = cfg.mode
 	}

@@ -7,48 +7,27 @@
 //
 // There are two clocks. Due is when an unanswered request expires: nobody's answer is a no. Until is when an unused grant
 // ends. Both are facts in the row and judged by the database's clock, at the instant itself too late; nothing depends on
-// a process that is awake. A row past its clock is shown as expired or lapsed, and is written so by whoever next wants
-// something of it.
+// a process that is awake. A row past its clock is shown as expired, lapsed or escalated, and is written so, once, by
+// whoever next wants something of it: a person, the task, or a [Timer].
 //
-// One level of approval is served now.
+// Whoever started a run does not approve what it asks for, unless a level says that they may; who changed a call does not
+// approve the change; services decide nothing.
 package approval
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/tally"
 	"github.com/pawl-dev/pawl/storage"
 )
-
-// Level is who decides, and how long they have.
-type Level struct {
-	To  string        // a group, or the id of an actor; empty: whoever may call the desk
-	For time.Duration // until the request expires, and then how long a grant may wait for its use; 0: for ever
-}
-
-// Levels are asked one after the other.
-type Levels []Level
-
-// Check refuses what is not served: more than one level, a time below zero.
-func (l Levels) Check() error {
-	switch {
-	case len(l) == 0:
-		return fmt.Errorf("approval: no level, so nobody could approve; name one, such as {To: %q}", "finance")
-	case len(l) > 1:
-		return fmt.Errorf("approval: %d levels (%q, then %q): more than one comes later; name one", len(l), l[0].To, l[1].To)
-	case l[0].For < 0:
-		return fmt.Errorf("approval: level %q has %s to decide; give it a time, or 0 for no limit", l[0].To, l[0].For)
-	}
-	return nil
-}
 
 // State is where a request stands.
 type State string
 
 // The states. A request is answered (granted, denied) or ends without an answer: expired, superseded by another request
-// of its task, or withdrawn with its branch. A grant is consumed, or ends unused: lapsed or superseded.
+// of its task, or withdrawn with its branch. A grant is consumed, or ends unused: lapsed, revoked or superseded.
 const (
 	Requested  State = "requested"
 	Granted    State = "granted"
@@ -58,6 +37,7 @@ const (
 	Withdrawn  State = "withdrawn"
 	Consumed   State = "consumed"
 	Lapsed     State = "lapsed"
+	Revoked    State = "revoked"
 )
 
 // The verbs of the desk, as Options.Allow is asked about them with the request's id as VerbInfo.Question. Looking is
@@ -65,9 +45,11 @@ const (
 const (
 	VerbApprove pawl.Verb = "approve"
 	VerbReject  pawl.Verb = "reject"
+	VerbRevoke  pawl.Verb = "revoke"
+	VerbEdit    pawl.Verb = "edit-call" // at the effect's desk, which knows the exact parameters
 )
 
-// Request is one asking. Call, View, ViewDigest and To never change.
+// Request is one asking. Call, View, ViewDigest, Levels and Diff never change.
 type Request struct {
 	ID         string // a hash
 	Tenant     string
@@ -86,7 +68,15 @@ type Request struct {
 	View       json.RawMessage // what people see: redacted, before it comes here
 	ViewDigest string
 	Redaction  string // the policy that made the view
-	To         string
+	To         string // who was asked first
+	Levels     Levels
+	Level      int      `json:"-"` // how many levels are asked, as the clock shows it
+	Escalated  int      // how many levels after the first are in the trail
+	Starters   []string `json:",omitempty"` // who started the run; empty: not known
+	Editor     string   `json:",omitempty"` // who made the call what it is, if not the graph
+	Instead    string   `json:",omitempty"` // the request in whose place it was made
+	Why        string   `json:",omitempty"` // it was made in that place
+	Diff       []Change `json:",omitempty"` // what differs from the call before
 	State      State
 	Requested  time.Time
 	Due        time.Time // when it expires; zero: never
@@ -102,13 +92,47 @@ type Request struct {
 
 // seen is the request as the clock shows it.
 func (r Request) seen(now time.Time) Request {
+	r.Level = r.Escalated + 1
 	switch {
 	case r.State == Requested && past(r.Due, now):
-		r.State, r.Unused = Expired, "nobody decided in time"
+		r.State, r.Unused = Expired, "nobody decided by "+stamp(r.Due)
+		r.Level = len(r.Levels)
+	case r.State == Requested:
+		r.Level = r.Levels.at(r.Requested, now) + 1
 	case r.State == Granted && past(r.Until, now):
-		r.State, r.Unused = Lapsed, "the grant was not used in time"
+		r.State, r.Unused = Lapsed, "the grant was not used by "+stamp(r.Until)
 	}
 	return r
+}
+
+// Asked are those who may decide: the levels that were reached.
+func (r Request) Asked() []string {
+	var out []string
+	for _, level := range r.Levels[:min(r.Level, len(r.Levels))] {
+		out = append(out, level.To)
+	}
+	return out
+}
+
+// Word is the state as operators read it: Waiting, Escalated, Approved, Approved with changes, Rejected, Expired, Withdrawn.
+func (r Request) Word() string {
+	switch r.State {
+	case Requested:
+		if r.Level > 1 || r.Escalated > 0 {
+			return "Escalated"
+		}
+		return "Waiting"
+	case Granted, Consumed:
+		if r.Editor != "" {
+			return "Approved with changes"
+		}
+		return "Approved"
+	case Denied:
+		return "Rejected"
+	case Expired, Lapsed:
+		return "Expired"
+	}
+	return "Withdrawn"
 }
 
 func past(t, now time.Time) bool { return !t.IsZero() && !now.Before(t) }
@@ -116,7 +140,9 @@ func past(t, now time.Time) bool { return !t.IsZero() && !now.Before(t) }
 // Kinds are the record kinds of this package; those of audit are needed too.
 func Kinds() []storage.Kind {
 	text := func(name string) storage.Field { return storage.Field{Name: name, Type: storage.Text} }
-	return []storage.Kind{{
+	return []storage.Kind{tally.Kind(), {
+		Name: views, Key: []storage.Field{text("tenant"), text("id"), text("actor")},
+	}, {
 		Name: kind,
 		Key:  []storage.Field{text("tenant"), text("id")},
 		Fields: []storage.Field{

@@ -72,6 +72,32 @@ func (e *ForbiddenError) Error() string {
 // Is makes errors.Is(err, pawl.ErrDenied) true.
 func (e *ForbiddenError) Is(target error) bool { return target == pawl.ErrDenied }
 
+// UsedError: the grant was used, so it cannot be taken back. Nothing was changed.
+type UsedError struct{ ID, Effect, Ref, Operation string }
+
+// Error says what happened, and what can still be done.
+func (e *UsedError) Error() string {
+	return fmt.Sprintf("approval: %s was used: %s of %q was dispatched as operation %.12s, and that is not taken back; nothing was changed; "+
+		"what makes up for it is another effect, a compensation, with a reference and an approval of its own", e.ID, e.Effect, e.Ref, e.Operation)
+}
+
+// RateError: the actor granted as much as their level allows for now. Nothing was changed.
+type RateError struct {
+	ID    string
+	Actor string
+	Rate  Rate
+	Frees time.Time // when they may grant again; zero: never
+}
+
+// Error says which limit it is, and when it frees.
+func (e *RateError) Error() string {
+	s := fmt.Sprintf("approval: %q granted %d requests within %s, which is all that the level of %s allows; nothing was changed", e.Actor, e.Rate.N, e.Rate.Per, e.ID)
+	if !e.Frees.IsZero() {
+		s += "; they may grant again at " + stamp(e.Frees)
+	}
+	return s + "; somebody else may decide now"
+}
+
 // DeniedError: this call was denied before, and is not asked about again.
 type DeniedError struct{ Request Request }
 

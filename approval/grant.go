@@ -145,15 +145,14 @@ func end(tx storage.Tx, tenant, id, why string) error {
 
 // finish ends a request or a grant that is no longer needed.
 func finish(tx storage.Tx, answer Answering, r *Request, why string) error {
-	to := Withdrawn
-	if r.State == Granted {
-		to = Lapsed
+	was, to := r.State, Withdrawn
+	r, err := notice(tx, r)
+	if err == nil && r.State == was {
+		if was == Granted {
+			to = Lapsed
+		}
+		r, err = change(tx, r, to, pawl.Actor{}, func(r *Request) { r.Unused = why })
 	}
-	if now := r.seen(tx.Now()); now.State == Expired {
-		to, why = Expired, now.Unused
-	}
-	was := r.State
-	r, err := change(tx, r, to, pawl.Actor{}, func(r *Request) { r.Unused = why })
 	if err != nil || answer == nil || was != Requested {
 		return err
 	}

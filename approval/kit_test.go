@@ -61,9 +61,10 @@ func (n named) UseName() string { return string(n) }
 // shop is a program whose one node sends a call once somebody approved it, in the way of an effect: the operation is
 // named by the reference, and the grant is consumed in the Update that counts as the dispatch.
 type shop struct {
-	to   string
-	due  time.Duration
-	sent atomic.Int64 // calls that left, by way of memory: for homes that do not die
+	to     string
+	due    time.Duration
+	levels approval.Levels // instead of to and due
+	sent   atomic.Int64    // calls that left, by way of memory: for homes that do not die
 }
 
 func (s *shop) graph(t testing.TB) *pawl.Graph[state] {
@@ -77,9 +78,16 @@ func (s *shop) graph(t testing.TB) *pawl.Graph[state] {
 
 func (s *shop) request(call, ref string) approval.Request {
 	return approval.Request{
-		Effect: "pay", Ref: ref, Operation: "op-" + ref, Call: call, To: s.to, Redaction: "policy-1",
+		Effect: "pay", Ref: ref, Operation: "op-" + ref, Call: call, Levels: s.asked(), Redaction: "policy-1",
 		View: json.RawMessage(fmt.Sprintf(`{"pay":%q}`, ref)),
 	}
+}
+
+func (s *shop) asked() approval.Levels {
+	if s.levels != nil {
+		return s.levels
+	}
+	return approval.Levels{{To: s.to, For: s.due}}
 }
 
 func (s *shop) pay(ctx context.Context, st *state) error {
@@ -93,9 +101,6 @@ func (s *shop) pay(ctx context.Context, st *state) error {
 	sent := false
 	err := task.Update(ctx, func(ctx context.Context, tx storage.Tx) error {
 		r := s.request(st.Call.Get(), ref)
-		if s.due > 0 {
-			r.Due = tx.Now().Add(s.due)
-		}
 		if old, found, err := approval.OfTask(tx, task.Info().Tenant, r.Operation, task.Info().Task); err != nil || found && old.UsedBy != "" {
 			got, sent = deref(old), err == nil // dispatched before a crash
 			return err

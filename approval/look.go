@@ -2,6 +2,8 @@ package approval
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/storage"
@@ -11,7 +13,7 @@ import (
 type Filter struct {
 	State  State // as the clock shows it
 	Thread string
-	To     string // addressed to this group or actor
+	To     string // asked of this group or actor: at a level that was reached
 	Limit  int    // at most; 0: all
 }
 
@@ -33,14 +35,14 @@ func (d *Desk) List(ctx context.Context, f Filter) ([]Request, error) {
 				if f.Limit > 0 && len(got) == f.Limit {
 					break
 				}
-				if f.Thread != "" && row.Fields[colThread] != f.Thread || f.To != "" && row.Fields[colTo] != f.To {
+				if f.Thread != "" && row.Fields[colThread] != f.Thread {
 					continue
 				}
 				r, err := get(tx, row.Key[0].(string), row.Key[1].(string))
 				if err != nil {
 					return err
 				}
-				if seen := r.seen(tx.Now()); f.State == "" || seen.State == f.State {
+				if seen := r.seen(tx.Now()); (f.State == "" || seen.State == f.State) && (f.To == "" || slices.Contains(seen.Asked(), f.To)) {
 					got = append(got, seen)
 				}
 			}
@@ -71,19 +73,50 @@ func (f Filter) queries(tenant string) []storage.Query {
 	return out
 }
 
-// Show returns one request, as the clock shows it. An id that the tenant does not have matches [pawl.ErrNotFound].
+// Show returns one request, as the clock shows it, with what the clock made of it written down. The first time that an
+// actor looks is a line in the trail: who saw which view, under which redaction. An id that the tenant does not have matches
+// [pawl.ErrNotFound].
 func (d *Desk) Show(ctx context.Context, id string) (*Request, error) {
 	if err := d.eng.Allowed(ctx, pawl.VerbInfo{Verb: pawl.VerbRead, Question: id}); err != nil {
 		return nil, err
 	}
+	tenant, actor := d.eng.TenantName(), pawl.ActorFrom(ctx)
 	var out *Request
+	news := false
 	err := d.db.View(ctx, func(_ context.Context, tx storage.Tx) error {
-		r, err := get(tx, d.eng.TenantName(), id)
-		if err == nil {
-			seen := r.seen(tx.Now())
-			out = &seen
+		r, err := get(tx, tenant, id)
+		if err != nil {
+			return err
 		}
+		known := actor.ID == ""
+		if !known {
+			_, known, err = tx.Get(views, tenant, id, actor.ID)
+		}
+		seen := r.seen(tx.Now())
+		out, news = &seen, !known
 		return err
 	})
-	return out, err
+	if err != nil || !news {
+		return out, err
+	}
+	err = d.db.Update(ctx, func(_ context.Context, tx storage.Tx) error {
+		r, err := get(tx, tenant, id)
+		if err == nil {
+			r, err = notice(tx, r)
+		}
+		if err != nil {
+			return err
+		}
+		seen := r.seen(tx.Now())
+		out = &seen
+		first, err := tx.Put(views, storage.Row{Key: []any{tenant, id, actor.ID}}, storage.Absent())
+		if err != nil || !first {
+			return err
+		}
+		return note(tx, r, actor, "approval.viewed", r.State, "redaction "+r.Redaction)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("approval: that %q looks at %s was not written down, so it is not shown: %w", actor.ID, id, err)
+	}
+	return out, nil
 }

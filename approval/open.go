@@ -12,7 +12,8 @@ import (
 
 // Open asks for one call of an operation, inside an Update of the task that wants to make it: the request, the wait that
 // the thread shows, and the line in the trail are written together or not at all. The caller gives Effect, Ref,
-// Operation, Call, View, Redaction, To and Due; everything else is filled in. View must be redacted already.
+// Operation, Call, View, Redaction, Levels, and where there was another call before Editor, Instead, Why and Diff; everything
+// else is filled in. View and Diff must be redacted already.
 //
 // A request of this task and call that still waits, or that is granted and not yet used, is returned as it is. One for
 // another call is superseded, one that nobody decided in time has expired, a grant that was not used in time lapses: then
@@ -21,7 +22,7 @@ import (
 func Open(ctx context.Context, tx storage.Tx, task *pawl.Task, r Request) (Request, error) {
 	info := task.Info()
 	r.Tenant, r.Lineage, r.Thread, r.Graph = info.Tenant, info.Lineage, info.Thread, info.Graph
-	r.Run, r.Attempt, r.Node, r.Task = info.Run, info.Attempt, info.Node, info.Task
+	r.Run, r.Attempt, r.Node, r.Task, r.Starters = info.Run, info.Attempt, info.Node, info.Task, info.Starters
 	if err := r.complete(); err != nil {
 		return Request{}, err
 	}
@@ -49,25 +50,30 @@ func Open(ctx context.Context, tx storage.Tx, task *pawl.Task, r Request) (Reque
 		}
 		break
 	}
-	r.N, r.State, r.Requested = n+1, Requested, tx.Now().UTC()
+	return r, r.open(tx, n+1, pawl.Actor{}, func() (string, error) { return wait(ctx, tx, task, &r) })
+}
+
+// open writes the n-th request of an operation, with the wait that asks for it.
+func (r *Request) open(tx storage.Tx, n int, actor pawl.Actor, wait func() (string, error)) (err error) {
+	r.N, r.State, r.Requested, r.Level = n, Requested, tx.Now().UTC(), 1
+	r.Due = r.Levels.due(r.Requested)
 	r.ID = core.ID("approval", r.Tenant, r.Operation, fmt.Sprint(r.N))
-	var err error
-	if r.Wait, err = wait(ctx, tx, task, &r); err != nil {
-		return Request{}, err
+	if r.Wait, err = wait(); err != nil {
+		return err
 	}
-	row, err := pack(&r)
+	row, err := pack(r)
 	if err != nil {
-		return Request{}, err
+		return err
 	}
 	held, err := tx.Put(kind, row, storage.Absent())
 	if err == nil && !held {
 		err = fmt.Errorf("approval: request %s is there already; nothing was asked", r.ID)
 	}
 	if err != nil {
-		return Request{}, err
+		return err
 	}
 	r.Rev = 1
-	return r, note(tx, &r, pawl.Actor{}, "approval.requested", "", "")
+	return note(tx, r, actor, "approval.requested", "", r.Why)
 }
 
 // complete checks what the caller gave, and drops what only a decision may set.
@@ -79,6 +85,12 @@ func (r *Request) complete() error {
 	case !json.Valid(r.View):
 		return fmt.Errorf("approval: the view of %s %q is no JSON document; nothing was asked", r.Effect, r.Ref)
 	}
+	if len(r.Levels) == 0 {
+		r.Levels = Levels{{}}
+	}
+	if err := r.Levels.Check(); err != nil {
+		return fmt.Errorf("%w; nothing was asked", err)
+	}
 	digest, err := core.Digest(r.View)
 	if err != nil {
 		return fmt.Errorf("approval: the view of %s %q: %w; nothing was asked", r.Effect, r.Ref, err)
@@ -86,39 +98,47 @@ func (r *Request) complete() error {
 	*r = Request{
 		Tenant: r.Tenant, Lineage: r.Lineage, Thread: r.Thread, Graph: r.Graph, Run: r.Run, Attempt: r.Attempt, Node: r.Node, Task: r.Task,
 		Effect: r.Effect, Ref: r.Ref, Operation: r.Operation, Call: r.Call, View: r.View, ViewDigest: digest, Redaction: r.Redaction,
-		To: r.To, Due: r.Due,
+		To: r.Levels[0].To, Levels: r.Levels, Starters: r.Starters, Editor: r.Editor, Instead: r.Instead, Why: r.Why, Diff: r.Diff,
 	}
 	return nil
 }
 
 // meet is the task's earlier request: it is returned when it serves r, and ended when r takes its place.
 func meet(ctx context.Context, tx storage.Tx, task *pawl.Task, old, r *Request) (*Request, error) {
-	to, why := State(""), ""
-	switch now := old.seen(tx.Now()); now.State {
-	case Requested:
-		if old.Call == r.Call {
-			id, err := wait(ctx, tx, task, old)
-			if err == nil && id != old.Wait {
-				return change(tx, old, Requested, pawl.Actor{}, func(r *Request) { r.Wait = id })
-			}
-			return old, err
-		}
-		to, why = Superseded, "the task wants to make another call"
-	case Granted:
-		if old.Call == r.Call {
-			return old, nil
-		}
-		return nil, &GrantError{ID: old.ID, State: Granted, Why: "it is for the call " + old.Call + " and not for " + r.Call}
-	case Expired, Lapsed:
-		if old.State == now.State {
-			return nil, nil
-		}
-		to, why = now.State, now.Unused
-	default:
-		return nil, nil
+	old, err := notice(tx, old)
+	if err != nil {
+		return nil, err
 	}
-	_, err := change(tx, old, to, pawl.Actor{}, func(r *Request) { r.Unused = why })
-	return nil, err
+	switch {
+	case old.State == Requested && old.Call == r.Call:
+		id, err := wait(ctx, tx, task, old)
+		if err == nil && id != old.Wait {
+			old, err = change(tx, old, Requested, pawl.Actor{}, func(r *Request) { r.Wait = id })
+		}
+		return old, err
+	case old.State == Requested:
+		r.follows(old, "the rules in force, or the graph, changed while it waited")
+		_, err := change(tx, old, Superseded, pawl.Actor{}, func(r *Request) { r.Unused = "the task wants to make another call" })
+		return nil, err
+	case old.State == Granted && old.Call == r.Call:
+		return old, nil
+	case old.State == Granted:
+		return nil, &GrantError{ID: old.ID, State: Granted, Why: "it is for the call " + old.Call + " and not for " + r.Call}
+	}
+	return nil, nil
+}
+
+// follows says of a request in whose place it is made and why, where the caller does not.
+func (r *Request) follows(old *Request, why string) {
+	if r.Instead == "" {
+		r.Instead = old.ID
+	}
+	if r.Why == "" {
+		r.Why = why
+	}
+	if r.Diff == nil {
+		r.Diff, _ = Diff(old.View, r.View) // both are JSON
+	}
 }
 
 func wait(ctx context.Context, tx storage.Tx, task *pawl.Task, r *Request) (string, error) {

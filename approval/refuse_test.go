@@ -165,7 +165,7 @@ func TestExpiry(t *testing.T) {
 				if e := (*approval.ExpiredError)(nil); !errors.As(second(p.desk.Reject(as(t, "cfo"), r.ID, approval.Decision{})), &e) {
 					t.Error("an expired request was denied")
 				}
-				if got := p.trail("", "t"); got != "requested approve.refused expired reject.refused" {
+				if got := p.trail("", "t"); got != "requested expired approve.refused reject.refused" {
 					t.Errorf("the trail is %q", got)
 				}
 				out := p.resume("t")

@@ -17,7 +17,8 @@ import (
 
 const (
 	kind   = "approval"
-	format = 1 // then a checksum of the rest, and a JSON object
+	views  = "approval_view" // who looked at which request
+	format = 1               // then a checksum of the rest, and a JSON object
 	head   = 5
 )
 
@@ -26,7 +27,6 @@ const (
 	colThread = 3
 	colState  = 4
 	colEnds   = 5
-	colTo     = 6
 )
 
 // DamagedError is a row that cannot be read. It was left as it is, and nothing was decided or dispatched.
@@ -46,11 +46,14 @@ func (e *DamagedError) Unwrap() error { return e.Err }
 // intent is what a denial is remembered by, as a hash: a reference may say more about a person than a column should.
 func intent(effect, ref, call string) string { return core.ID("intent", effect, ref, call) }
 
-// ends is when the state that the row is in ends by itself, in milliseconds, rounded up.
+// ends is when the clock next makes something else of what the row holds, in milliseconds, rounded up.
 func (r *Request) ends() int64 {
 	at := r.Due
-	if r.State != Requested {
+	switch {
+	case r.State != Requested:
 		at = r.Until
+	case r.Escalated < len(r.Levels)-1:
+		at = r.Levels.reached(r.Requested, r.Escalated+1)
 	}
 	if at.IsZero() {
 		return math.MaxInt64
@@ -92,6 +95,12 @@ func unpack(row storage.Row) (*Request, error) {
 		return fail(errors.New("it is the body of another"))
 	case string(r.State) != row.Fields[colState].(string) || r.Call == "":
 		return fail(errors.New("its state or its call does not fit"))
+	}
+	if len(r.Levels) == 0 { // written when there was one level
+		r.Levels = Levels{{To: r.To}}
+		if !r.Due.IsZero() {
+			r.Levels[0].For = r.Due.Sub(r.Requested)
+		}
 	}
 	r.Rev = row.Rev
 	return &r, nil
@@ -155,6 +164,31 @@ func put(tx storage.Tx, was *Request, to State, edit func(*Request)) (*Request, 
 	}
 	r.Rev++
 	return &r, err
+}
+
+// notice writes what the clock made of a request: that levels were reached, that it expired, that its grant lapsed. Each is
+// written once, by whoever is first, with the time at which it became so.
+func notice(tx storage.Tx, r *Request) (*Request, error) {
+	now := r.seen(tx.Now())
+	if from := r.Escalated; r.State == Requested && now.Level-1 > from {
+		var err error
+		if r, err = put(tx, r, Requested, func(r *Request) { r.Escalated = now.Level - 1 }); err != nil {
+			return nil, err
+		}
+		for i := from + 1; i < now.Level; i++ {
+			why := fmt.Sprintf("nobody decided by %s: level %d, %q, is asked too", stamp(r.Levels.reached(r.Requested, i)), i+1, r.Levels[i].To)
+			if i < len(r.Levels)-1 || !r.Due.IsZero() {
+				why += ", until " + stamp(r.Levels.reached(r.Requested, i+1))
+			}
+			if err := note(tx, r, pawl.Actor{}, "approval.escalated", Requested, why); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if r.State == now.State {
+		return r, nil
+	}
+	return change(tx, r, now.State, pawl.Actor{}, func(r *Request) { r.Unused = now.Unused })
 }
 
 // note adds a line about a request to the trail.

@@ -68,7 +68,6 @@ func (w *doing) ask(ctx context.Context, what step) error {
 		return pawl.NoRetry(err)
 	}
 	params := w.led.ring.seal(w.info.Tenant, w.d.name, w.ref, w.print, paramsOf, w.doc)
-	level := w.d.levels[0]
 	return w.update(ctx, what, func(ctx context.Context, tx storage.Tx, s *seen) error {
 		if what == toMint {
 			if err := w.reserve(tx, s, params); err != nil {
@@ -86,10 +85,8 @@ func (w *doing) ask(ctx context.Context, what step) error {
 			}
 		}
 		r := approval.Request{
-			Effect: w.d.name, Ref: w.ref.String(), Operation: s.op.Key, Call: w.call, View: view, Redaction: w.led.redactor.Revision(), To: level.To,
-		}
-		if level.For > 0 {
-			r.Due = s.now.Add(level.For)
+			Effect: w.d.name, Ref: w.ref.String(), Operation: s.op.Key, Call: w.call, View: view, Redaction: w.led.redactor.Revision(),
+			Levels: w.d.levels,
 		}
 		_, err := approval.Open(ctx, tx, w.task, r)
 		return err

@@ -28,7 +28,8 @@ func TestFaultsOfADeclaration(t *testing.T) {
 	}{
 		{"plain", good, ""},
 		{"full", good.Keys(time.Hour).Material("to").Timeout(time.Second).Approve(approval.Levels{{To: "finance"}}), ""},
-		{"two levels", good.Approve(approval.Levels{{To: "finance"}, {To: "cfo"}}), "comes later"},
+		{"two levels", good.Approve(approval.Levels{{To: "finance", For: time.Hour}, {To: "cfo"}}), ""},
+		{"a level that is never reached", good.Approve(approval.Levels{{To: "finance"}, {To: "cfo"}}), `level "cfo" would never be asked`},
 		{"no level", good.Approve(nil), "no level"},
 		{"no retention", good.Keys(0), "how long the target remembers keys"},
 		{"nil look-up", good.Lookup(nil), "Lookup(nil)"},

@@ -143,8 +143,8 @@ func (e Effect[In, Out]) Keys(retention time.Duration) Effect[In, Out] {
 	})
 }
 
-// Approve says who must allow each operation before it is sent. What they allow is one exact call, once. The time of a
-// level is that of the request, and then that of an unused grant.
+// Approve says who must allow each operation before it is sent. What they allow is one exact call, once. A request that is
+// open keeps the levels that it was asked with.
 func (e Effect[In, Out]) Approve(levels approval.Levels) Effect[In, Out] {
 	return e.with(func(d *declaration) {
 		d.levels = slices.Clone(levels)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -75,7 +76,8 @@ type Run struct {
 	Crashes   int
 	Aside     bool // set aside by a retry: read-only, unseen by nodes
 	Actor     string
-	Reason    string // why somebody asked for it, in their words
+	Earlier   []string `json:",omitempty"` // who else started it: earlier attempts, and the runs that it was forked from
+	Reason    string   // why somebody asked for it, in their words
 	Accepted  time.Time
 	Seq       int64
 }
@@ -87,6 +89,17 @@ func (r *Run) Version() string {
 		return ""
 	}
 	return r.Graphs[r.Since]
+}
+
+// Starters are those who started it or what it goes on from, this attempt's first; empty: nobody is known.
+func (r *Run) Starters() []string {
+	var out []string
+	for _, who := range append([]string{r.Actor}, r.Earlier...) {
+		if who != "" && !slices.Contains(out, who) {
+			out = append(out, who)
+		}
+	}
+	return out
 }
 
 // Step is the journal's row of one finished step.
