@@ -295,43 +295,6 @@ func (t *Task) AnswerTx(tx storage.Tx, id string, a Answer) (*Question, error) {
 	return answerTx(tx, h.Box(), tenant, id, a)
 }
 
-// ReplaceTx opens a wait in the place of one that is open, in the caller's Update: for deciders who change what a task
-// waits for. Kind, name and key stay; the old wait is superseded. It returns the new one's id. A wait that is not open, or
-// is due, is an *AnswerError, and the caller's Update is to be given up with it.
-func (e *Engine) ReplaceTx(tx storage.Tx, id string, w Wait) (string, error) {
-	if e.store == nil {
-		return "", &NoStorageError{Question: id}
-	}
-	old, err := readQuestion(tx, e.store.Box, e.tenant, id, "")
-	if err != nil {
-		return "", err
-	}
-	if over := closed(old, tx.Now()); over != nil {
-		return "", over
-	}
-	q := *old
-	q.Revision++
-	q.ID, q.Body, q.Digest, q.Schema = core.ID("question", q.Address, fmt.Sprint(q.Revision)), w.Body, w.Digest, w.Schema
-	q.Asked, q.Due = tx.Now(), w.Due
-	old.State = core.QuestionSuperseded
-	if held, err := moveQuestion(tx, e.store.Box, old); err != nil || !held {
-		return "", errors.Join(err, fmt.Errorf("pawl: wait %s is not as it was read any more; nothing was opened", id))
-	}
-	if q.AskedSeq, _, err = tx.Seq(q.ThreadN, storage.AnyEpoch, 1); err != nil {
-		return "", err
-	}
-	q.Seq = q.AskedSeq
-	row, err := e.store.Box.QuestionRow(&q)
-	if err != nil {
-		return "", err
-	}
-	held, err := tx.Put(records.Question, row, storage.Absent())
-	if err == nil && !held {
-		err = fmt.Errorf("pawl: wait %s is there already; nothing was opened", q.ID)
-	}
-	return q.ID, err
-}
-
 func answerTx(tx storage.Tx, box records.Box, tenant, id string, a Answer) (*Question, error) {
 	q, err := readQuestion(tx, box, tenant, id, "")
 	if err != nil {

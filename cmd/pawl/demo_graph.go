@@ -56,7 +56,7 @@ func newAgent(c counts, p provider) *agent {
 		counts: c,
 		pay: effect.New("provider.pay", p.pay).
 			Lookup(p.find).
-			Approve(approval.Levels{{To: refundDesk, For: patience}}).
+			Approve(approval.Levels{{To: refundDesk, For: patience, Self: true}}). // one person plays both parts here
 			Material("order", "cents").
 			Timeout(payTime),
 		mail: effect.New("post.mail", p.mail).Keys(effect.Forever),
