@@ -30,7 +30,7 @@ func (t *tour) decide(ctx context.Context, thread string) (yes bool, err error) 
 	if err := json.Unmarshal(q.View, &view); err != nil {
 		return false, err
 	}
-	t.tell("\n      effect    %s %s\n      call      %s\n      digest    %s\n      asked of  %s, for %.0f minutes\n",
+	t.tell("\n      effect    %s %s\n      call      %s\n      digest    %s\n      asked of  %s, for %.0f minutes; who started it may approve it here\n",
 		q.Effect, q.Ref, view.Params, q.Call, q.To, q.Due.Sub(q.Requested).Minutes())
 	who, yes := "The script", true
 	if t.ask {

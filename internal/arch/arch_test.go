@@ -26,8 +26,8 @@ var allowed = map[string][]string{
 	"audit/proof": {},
 	"worker":      {"storage"},
 
-	"approval": {".", "audit", "storage", "internal/core"},
-	"effect":   {".", "approval", "audit", "storage", "internal/core", "internal/schema"},
+	"approval": {".", "audit", "storage", "internal/core", "internal/tally"},
+	"effect":   {".", "approval", "audit", "storage", "internal/core", "internal/schema", "internal/tally"},
 	"store":    {".", "storage", "internal/records"},
 
 	"internal/core":    {},
@@ -36,6 +36,7 @@ var allowed = map[string][]string{
 	"internal/records": {"internal/core", "storage"},
 	"internal/local":   {"internal/core", "internal/records", "storage"},
 	"internal/schema":  {},
+	"internal/tally":   {"storage"},
 }
 
 // pure packages use the standard library and google/uuid only.
