@@ -98,6 +98,7 @@ type homed interface {
 	Held() (number, epoch int64)
 	View(ctx context.Context, do func(ctx context.Context, tx storage.Tx) error) error
 	With(ctx context.Context, do func(ctx context.Context, tx storage.Tx) error, proof func(tx storage.Tx) (bool, error)) error
+	Late(ctx context.Context, do func(ctx context.Context, tx storage.Tx) error) error
 	NewQuestion(q *core.Question) (storage.Row, error)
 	Box() records.Box
 }
@@ -173,6 +174,16 @@ func (t *Task) View(ctx context.Context, fn func(ctx context.Context, tx storage
 		return t.fail(&NoStorageError{Graph: t.loop.topology.Graph, Node: t.spec.Node, Question: "an outside action"})
 	}
 	return h.View(context.WithoutCancel(ctx), fn)
+}
+
+// Late is an Update that does not ask who owns the thread: for evidence of what happened outside, which comes after the
+// thread was taken over and would be lost. Nothing that belongs to the thread may be changed in it.
+func (t *Task) Late(ctx context.Context, fn func(ctx context.Context, tx storage.Tx) error) error {
+	h, ok := t.loop.host.(homed)
+	if !ok {
+		return &NoStorageError{Graph: t.loop.topology.Graph, Node: t.spec.Node, Question: "an outside action"}
+	}
+	return h.Late(context.WithoutCancel(ctx), fn)
 }
 
 func scopeOr(ctx context.Context, t *Task) *scope {

@@ -121,7 +121,7 @@ func TestAGrantComesBack(t *testing.T) {
 			t.Errorf("back it is %+v", now)
 		}
 		p.update(consume)
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if err := back("op-1"); err != nil {
 			t.Fatal(err)
 		}

@@ -146,7 +146,7 @@ func TestExpiry(t *testing.T) {
 				if !r.Due.Equal(r.Requested.Add(time.Hour)) {
 					t.Errorf("asked at %s and due at %s", r.Requested, r.Due)
 				}
-				time.Sleep(c.wait)
+				<-time.After(c.wait)
 				seen := p.show(r.ID)
 				_, err := p.desk.Approve(as(t, "cfo"), r.ID, approval.Decision{Digest: r.Call})
 				now := p.show(r.ID)
@@ -188,7 +188,7 @@ func TestExpiryUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := (&shop{due: time.Hour}).open(t, memory(t), nil)
 		r := p.ask("t", "call-1", "17")
-		time.Sleep(2 * time.Hour)
+		<-time.After(2 * time.Hour)
 		if n := len(p.list(approval.Filter{State: approval.Requested})); n != 0 {
 			t.Errorf("%d requests are shown as open", n)
 		}
@@ -245,12 +245,12 @@ func TestAGrantLapses(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := (&shop{to: "finance", due: time.Hour}).open(t, memory(t), nil)
 				r := p.ask("t", "call-1", "17")
-				time.Sleep(30 * time.Minute)
+				<-time.After(30 * time.Minute)
 				p.approve(r, "cfo")
 				if g := p.show(r.ID); !g.Until.Equal(g.Decided.Add(time.Hour)) {
 					t.Errorf("granted at %s until %s", g.Decided, g.Until)
 				}
-				time.Sleep(c.wait)
+				<-time.After(c.wait)
 				if !c.late {
 					if out := p.resume("t"); results(out) != "sent call-1" {
 						t.Errorf("got %q", results(out))

@@ -31,7 +31,7 @@ func (w *doing) reserve(tx storage.Tx, s *seen, params []byte) error {
 	}
 	op.at(w.info)
 	s.op, s.request, s.last = op, nil, nil
-	if err := op.to(StateReserved, s.now, ""); err != nil {
+	if err := errors.Join(w.bind(tx, op), op.to(StateReserved, s.now, "", grounds{})); err != nil {
 		return err
 	}
 	return errors.Join(used(tx, w.info, op.Key), op.note(tx, w.info, pawl.Actor{}, "reserved", absent, ""))
@@ -49,7 +49,7 @@ func (w *doing) supersede(tx storage.Tx, s *seen) error {
 			return err
 		}
 	}
-	if err := s.op.to(StateVoided, s.now, why); err != nil {
+	if err := s.op.to(StateVoided, s.now, why, grounds{}); err != nil {
 		return err
 	}
 	return errors.Join(s.op.put(tx), s.op.note(tx, w.info, pawl.Actor{}, "voided", StateReserved, why))

@@ -106,7 +106,7 @@ func TestAForkSettlesADoubt(t *testing.T) {
 			if out, err = th.Fork(t.Context(), pawl.Before("pay"), nil); err != nil || out.Status != pawl.Waiting || out.Waiting[0].Kind != "doubt" {
 				t.Fatalf("got %+v, %v", out, err)
 			}
-			if _, err := q.desk.Settle(person(t.Context(), "ops"), q.operation().Key, effect.Applied(receipt{target.Rows()[0].ID}), "seen"); err != nil {
+			if _, err := q.desk.Release(person(t.Context(), "ops"), q.operation().Key, effect.Applied(receipt{target.Rows()[0].ID}), "seen"); err != nil {
 				t.Fatal(err)
 			}
 			if out, err = th.Resume(t.Context()); err != nil || out.Status != pawl.Done {
@@ -408,7 +408,7 @@ func TestVerbs(t *testing.T) {
 		if now := dump(t, p.db, "operation", "attempt", "run", "thread", "checkpoint"); now != before {
 			t.Error("a refused verb changed something")
 		}
-		if _, err := p.desk.Settle(person(t.Context(), "ops"), p.operation().Key, effect.Applied(receipt{"tx"}), "seen"); err != nil {
+		if _, err := p.desk.Release(person(t.Context(), "ops"), p.operation().Key, effect.Applied(receipt{"tx"}), "seen"); err != nil {
 			t.Fatal(err)
 		}
 		out, err := th.Retry(t.Context())

@@ -27,7 +27,7 @@ func TestChangedParametersAreRefused(t *testing.T) {
 		effect.StateCommitted: func(t *testing.T, p *process, _ *pawltest.Target, e money) {
 			p.paid(p.thread(e, "first"), hundred)
 		},
-		effect.StateInDoubt: func(t *testing.T, p *process, target *pawltest.Target, e money) {
+		effect.StateQuarantined: func(t *testing.T, p *process, target *pawltest.Target, e money) {
 			target.DropAt(pawltest.TargetCommitted, 1)
 			th := p.thread(e, "first")
 			out, err := th.Run(t.Context(), order(hundred))

@@ -177,7 +177,7 @@ func checkEnd(t *testing.T, home storage.DB, target *pawltest.Target, row string
 	op := p.operation()
 	want := effect.StateCommitted
 	if end == "waits" {
-		want = effect.StateInDoubt
+		want = effect.StateQuarantined
 	}
 	if op.State != want {
 		t.Errorf("dead %q: the operation ends %s, want %s", row, op.State, want)
@@ -217,7 +217,7 @@ func TestAPersonSettlesADoubt(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name     string
-		say      effect.Settlement
+		say      effect.Decision
 		requests int
 		receipt  string
 	}{
@@ -243,7 +243,7 @@ func TestAPersonSettlesADoubt(t *testing.T) {
 			if err != nil || len(unknown) != 1 || unknown[0].Key != key {
 				t.Fatalf("unknown are %+v, %v", unknown, err)
 			}
-			op, err := p.desk.Settle(person(t.Context(), "ops"), key, c.say, "looked into the bank's own books")
+			op, err := p.desk.Release(person(t.Context(), "ops"), key, c.say, "looked into the bank's own books")
 			if err != nil {
 				t.Fatal(err)
 			}

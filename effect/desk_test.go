@@ -42,12 +42,12 @@ func TestRefusalsOfTheDesk(t *testing.T) {
 		desk   *effect.Desk
 		ctx    context.Context
 		key    string
-		say    effect.Settlement
+		say    effect.Decision
 		reason string
 		want   string
 	}{
-		{"nobody", p.desk, t.Context(), key, effect.NotApplied(), "looked", "settled by a person"},
-		{"a service", p.desk, pawl.WithActor(t.Context(), pawl.Actor{ID: "bot", Kind: "service"}), key, effect.NotApplied(), "looked", "settled by a person"},
+		{"nobody", p.desk, t.Context(), key, effect.NotApplied(), "looked", "decided by a person"},
+		{"a service", p.desk, pawl.WithActor(t.Context(), pawl.Actor{ID: "bot", Kind: "service"}), key, effect.NotApplied(), "looked", "decided by a person"},
 		{"no reason", p.desk, ops, key, effect.NotApplied(), " ", "how you know"},
 		{"a long reason", p.desk, ops, key, effect.NotApplied(), strings.Repeat("x", 5000), "how you know"},
 		{"no JSON", p.desk, ops, key, effect.Applied(func() {}), "looked", "no JSON"},
@@ -56,7 +56,7 @@ func TestRefusalsOfTheDesk(t *testing.T) {
 		{"unknown", p.desk, ops, strings.Repeat("0", 64), effect.NotApplied(), "looked", "not found"},
 		{"too short", p.desk, ops, key[:7], effect.NotApplied(), "looked", "not found"},
 	} {
-		if _, err := c.desk.Settle(c.ctx, c.key, c.say, c.reason); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := c.desk.Release(c.ctx, c.key, c.say, c.reason); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 		if now := dump(t, p.db, append(ledgerKinds(), "question", "audit")...); now != before {
@@ -78,8 +78,8 @@ func TestTwoPeopleAtOnce(t *testing.T) {
 	key := p.operation().Key
 	errs := make([]error, 2)
 	var wg sync.WaitGroup
-	for i, say := range []effect.Settlement{effect.Applied(receipt{"tx-1"}), effect.NotApplied()} {
-		wg.Go(func() { _, errs[i] = p.desk.Settle(person(t.Context(), fmt.Sprint(i)), key, say, "looked") })
+	for i, say := range []effect.Decision{effect.Applied(receipt{"tx-1"}), effect.NotApplied()} {
+		wg.Go(func() { _, errs[i] = p.desk.Release(person(t.Context(), fmt.Sprint(i)), key, say, "looked") })
 	}
 	wg.Wait()
 	settled := (*effect.SettledError)(nil)
@@ -127,7 +127,7 @@ func TestTheDeskAndWhatIsOnItsWay(t *testing.T) {
 	key := q.operation().Key
 	for name, desk := range map[string]*effect.Desk{"the same process": p.desk, "another": q.desk} {
 		settled := (*effect.SettledError)(nil)
-		if _, err := desk.Settle(person(t.Context(), "ops"), key, effect.NotApplied(), "looked"); !errors.As(err, &settled) || settled.State != effect.StateDispatched {
+		if _, err := desk.Release(person(t.Context(), "ops"), key, effect.NotApplied(), "looked"); !errors.As(err, &settled) || settled.State != effect.StateDispatched {
 			t.Errorf("%s: %v", name, err)
 		}
 		if u, err := desk.Unknown(t.Context()); err != nil || len(u) != 0 {
@@ -142,7 +142,7 @@ func TestTheDeskAndWhatIsOnItsWay(t *testing.T) {
 	if u, err := q.desk.Unknown(t.Context()); err != nil || len(u) != 1 || u[0].State != effect.StateDispatched {
 		t.Errorf("after the death unknown are %+v, %v", u, err)
 	}
-	if op, err := q.desk.Settle(person(t.Context(), "ops"), key, effect.Applied(receipt{"tx-9"}), "the bank has it"); err != nil || op.State != effect.StateCommitted {
+	if op, err := q.desk.Release(person(t.Context(), "ops"), key, effect.Applied(receipt{"tx-9"}), "the bank has it"); err != nil || op.State != effect.StateCommitted {
 		t.Errorf("after the death: %+v, %v", op, err)
 	}
 	target.At(nil)
@@ -157,7 +157,7 @@ func TestTheDeskAndWhatIsOnItsWay(t *testing.T) {
 	if err != nil || out.State.Receipt.Get() != "tx-9" {
 		t.Errorf("then: %+v, %v", out, err)
 	}
-	if got := actions(t, home, "t"); !slices.Equal(got, []string{"effect.reserved", "effect.dispatched", "effect.in_doubt", "effect.settled"}) {
+	if got := actions(t, home, "t"); !slices.Equal(got, []string{"effect.reserved", "effect.dispatched", "effect.in_doubt", "effect.quarantined", "effect.released", "effect.settled"}) {
 		t.Errorf("the trail is %v", got)
 	}
 }
@@ -170,7 +170,7 @@ func TestOneWordForAllWhoWait(t *testing.T) {
 	if out, err := two.Run(t.Context(), order(hundred)); err != nil || out.Status != pawl.Waiting || out.Waiting[0].Kind != "doubt" {
 		t.Fatal(out, err)
 	}
-	if _, err := p.desk.Settle(person(t.Context(), "ops"), p.operation().Key, effect.Applied(receipt{"tx"}), "seen"); err != nil {
+	if _, err := p.desk.Release(person(t.Context(), "ops"), p.operation().Key, effect.Applied(receipt{"tx"}), "seen"); err != nil {
 		t.Fatal(err)
 	}
 	for _, th := range []*pawl.ThreadOf[state]{th, two} {
@@ -197,7 +197,7 @@ func TestListsOfTheDesk(t *testing.T) {
 		f    effect.Filter
 		want int
 	}{
-		{effect.Filter{}, 4}, {effect.Filter{State: effect.StateInDoubt}, 1}, {effect.Filter{State: effect.StateCommitted}, 3},
+		{effect.Filter{}, 4}, {effect.Filter{State: effect.StateQuarantined}, 1}, {effect.Filter{State: effect.StateCommitted}, 3},
 		{effect.Filter{State: effect.StateCommitted, Limit: 2}, 2}, {effect.Filter{Limit: 2}, 2}, {effect.Filter{Effect: "other"}, 0},
 		{effect.Filter{Effect: "bank.transfer", State: effect.StateCommitted, Limit: 2}, 2}, {effect.Filter{Effect: "bank.transfer"}, 4},
 	} {
@@ -217,13 +217,13 @@ func TestListsOfTheDesk(t *testing.T) {
 	d := p.led.Desk(eng, p.db)
 	_, err1 := d.List(t.Context(), effect.Filter{})
 	_, err2 := d.Show(t.Context(), key)
-	_, err3 := d.Settle(person(t.Context(), "ops"), key, effect.NotApplied(), "looked")
+	_, err3 := d.Release(person(t.Context(), "ops"), key, effect.NotApplied(), "looked")
 	for _, err := range []error{err1, err2, err3} {
 		if !errors.Is(err, pawl.ErrDenied) {
 			t.Errorf("not refused: %v", err)
 		}
 	}
-	if !slices.Equal(asked, []pawl.Verb{pawl.VerbRead, pawl.VerbRead, effect.VerbSettle}) {
+	if !slices.Equal(asked, []pawl.Verb{pawl.VerbRead, pawl.VerbRead, effect.VerbRelease}) {
 		t.Errorf("asked for %v", asked)
 	}
 }
@@ -236,11 +236,11 @@ func TestADeskThatDies(t *testing.T) {
 		p, th, target := doubtful(t, home)
 		key := p.operation().Key
 		dying := start(t, home, fault.Plan{At: fault.At(n, fault.Stop())})
-		if _, err := dying.desk.Settle(person(t.Context(), "ops"), key, effect.Applied(receipt{"tx"}), "seen"); err == nil {
+		if _, err := dying.desk.Release(person(t.Context(), "ops"), key, effect.Applied(receipt{"tx"}), "seen"); err == nil {
 			t.Fatalf("point %d: a dead process settled", n)
 		}
 		settled := (*effect.SettledError)(nil)
-		_, err := p.desk.Settle(person(t.Context(), "ops"), key, effect.Applied(receipt{"tx"}), "seen")
+		_, err := p.desk.Release(person(t.Context(), "ops"), key, effect.Applied(receipt{"tx"}), "seen")
 		if n == 0 && err != nil || n == 1 && !errors.As(err, &settled) {
 			t.Errorf("point %d: said again: %v", n, err)
 		}

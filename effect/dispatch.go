@@ -24,31 +24,61 @@ func (w *doing) dispatch(ctx context.Context, s *seen, what step) (receipt []byt
 	} else if params, err = w.led.ring.open(s.op, paramsOf); err != nil {
 		return nil, false, err
 	}
-	return w.attempt(ctx, what, params, func(tx storage.Tx, s *seen) error { return w.authorise(tx, s, what, sealed) })
+	return w.attempt(ctx, what, params, func(tx storage.Tx, s *seen) (grounds, error) { return w.authorise(tx, s, what, sealed) })
 }
 
-// authorise makes the operation of a dispatch, or spends the grant of the one that is there.
-func (w *doing) authorise(tx storage.Tx, s *seen, what step, params []byte) error {
-	switch {
-	case what == toMint:
-		return w.reserve(tx, s, params)
-	case len(w.d.levels) == 0:
-		return nil
+// authorise makes the operation of a dispatch, or spends the grant of the one that is there, and gathers what T3 asks for.
+func (w *doing) authorise(tx storage.Tx, s *seen, what step, params []byte) (f grounds, err error) {
+	if what == toMint {
+		if err := w.reserve(tx, s, params); err != nil {
+			return f, err
+		}
 	}
-	s.op.Grant = s.request.ID
-	return approval.Consume(tx, w.info.Tenant, s.request.ID, w.call, s.op.Key)
+	if f.reconciled, err = w.reconciled(tx, s.now); err != nil {
+		return f, err
+	}
+	if f.original, err = w.mayCompensate(tx, s.op); err != nil {
+		return f, err
+	}
+	if f.allowed = len(w.d.levels) == 0; !f.allowed && s.request != nil {
+		err = approval.Consume(tx, w.info.Tenant, s.request.ID, w.call, s.op.Key)
+		s.op.Grant, f.allowed = s.request.ID, err == nil
+	}
+	return f, err
 }
 
-// attempt is one dispatch: T3 or T8 after what prepare does in the same Update. The parameters can be read before anything
-// is recorded.
-func (w *doing) attempt(ctx context.Context, what step, params []byte, prepare func(tx storage.Tx, s *seen) error) (receipt []byte, again bool, err error) {
+// again sends an operation in doubt under its key once more: T8.
+func (w *doing) again(ctx context.Context, s *seen) (receipt []byte, again bool, err error) {
+	params, err := w.led.ring.open(s.op, paramsOf)
+	if err != nil {
+		return nil, false, err
+	}
+	return w.attempt(ctx, toSettle, params, func(_ storage.Tx, s *seen) (grounds, error) {
+		return grounds{keyed: s.op.sendable(w.d.keys, s.now), budget: s.op.Attempts < w.d.budget}, nil
+	})
+}
+
+// permitted is the one dispatch that a release allowed: T13.
+func (w *doing) permitted(ctx context.Context, s *seen) (receipt []byte, again bool, err error) {
+	params, err := w.led.ring.open(s.op, paramsOf)
+	if err != nil {
+		return nil, false, err
+	}
+	return w.attempt(ctx, toPermitted, params, func(storage.Tx, *seen) (grounds, error) { return grounds{}, nil })
+}
+
+// attempt is one dispatch: T3, T8 or T13, on the grounds of what prepare does in the same Update. The parameters can be
+// read before anything is recorded.
+func (w *doing) attempt(ctx context.Context, what step, params []byte, prepare func(tx storage.Tx, s *seen) (grounds, error)) (receipt []byte, again bool, err error) {
+	w.four = w.d.four != nil && w.d.four(params)
 	var op *Operation
 	var a *Attempt
 	err = w.update(ctx, what, func(_ context.Context, tx storage.Tx, s *seen) error {
-		if err := prepare(tx, s); err != nil {
+		f, err := prepare(tx, s)
+		if err != nil {
 			return err
 		}
-		now, at, err := w.dispatched(tx, s)
+		now, at, err := w.dispatched(tx, s, f)
 		if err != nil {
 			return err
 		}
@@ -65,24 +95,40 @@ func (w *doing) attempt(ctx context.Context, what step, params []byte, prepare f
 }
 
 // dispatched is the operation with one attempt more, noted in the trail and not yet put.
-func (w *doing) dispatched(tx storage.Tx, s *seen) (*Operation, *Attempt, error) {
+func (w *doing) dispatched(tx storage.Tx, s *seen, f grounds) (*Operation, *Attempt, error) {
 	op, was := *s.op, s.op.State
-	if err := op.to(StateDispatched, s.now, ""); err != nil {
-		return nil, nil, err
+	a := &Attempt{
+		N: op.Attempts + 1, Operation: op.Key, Owner: w.led.id, Number: w.info.Number, Epoch: w.info.Epoch, Lineage: w.info.Lineage,
+		Thread: w.info.Thread, Run: w.info.Run, RunAttempt: w.info.Attempt, Task: w.info.Task, Call: w.call, Grant: op.Grant,
+		Permit: op.Permit, At: s.now, Deadline: s.now.Add(w.d.timeout),
+	}
+	if err := op.to(StateDispatched, s.now, "", f); err != nil {
+		return nil, nil, w.heldBack(&op, f, err)
 	}
 	op.at(w.info)
-	op.Call = w.call
-	op.Attempts++
+	op.Call, op.FourEyes, op.Queue, op.Attempts = w.call, w.four, w.d.queue, a.N
 	if op.Last = s.now; op.First.IsZero() {
 		op.First = s.now
 	}
-	a := &Attempt{
-		N: op.Attempts, Operation: op.Key, Owner: w.led.id, Number: w.info.Number, Epoch: w.info.Epoch, Lineage: w.info.Lineage,
-		Thread: w.info.Thread, Run: w.info.Run, RunAttempt: w.info.Attempt, Task: w.info.Task, Call: w.call, Grant: op.Grant,
-		At: s.now, Deadline: s.now.Add(w.d.timeout),
+	if was == StateReserved {
+		if err := w.compensating(tx, &op); err != nil {
+			return nil, nil, err
+		}
 	}
-	err := errors.Join(used(tx, w.info, op.Key), op.note(tx, w.info, pawl.Actor{}, "dispatched", was, ""))
+	err := errors.Join(used(tx, w.info, op.Key), op.note(tx, w.info, pawl.Actor{}, "dispatched", was, a.Permit))
 	return &op, a, err
+}
+
+// heldBack names what holds a dispatch back where a person has to do something about it.
+func (w *doing) heldBack(op *Operation, f grounds, err error) error {
+	switch {
+	case op.State != StateReserved:
+	case !f.reconciled:
+		return pawl.NoRetry(&RestoredError{Effect: w.d.name, Ref: w.ref, Target: w.d.target()})
+	case !f.original:
+		return pawl.NoRetry(&CompensationError{Effect: w.d.name, Ref: w.ref, Original: op.Compensates, Why: err.Error()})
+	}
+	return err
 }
 
 // isThere reads back an attempt: the one that was written, and not one of somebody else.
@@ -154,105 +200,4 @@ func (d *declaration) awaited(ctx context.Context, op Op, params []byte) ([]byte
 	case <-late.C:
 		return nil, fmt.Errorf("the function did not return within %v", d.timeout)
 	}
-}
-
-// record writes what became of an attempt: T4, T5, T6 or T7. The error that it returns is what Do returns; nil means that
-// the operation is committed or in doubt.
-func (w *doing) record(ctx context.Context, op *Operation, a *Attempt, said error, receipt []byte) error {
-	unsent, refused := (*notSent)(nil), (*rejected)(nil)
-	to, how, why := StateCommitted, "applied", ""
-	doc := receipt
-	switch {
-	case said == nil:
-	case errors.As(said, &unsent) && !op.Doubt:
-		to, how, why = StateReserved, "not sent", "it is proven that nothing was done"
-	case errors.As(said, &refused) && !op.Doubt:
-		to, how, why, doc = StateRejected, "rejected", "the target refused it for good", []byte(said.Error())
-	default:
-		to, how, why = StateInDoubt, "unknown", "the attempt had no definite outcome"
-	}
-	var outcome []byte
-	if to == StateCommitted || to == StateRejected {
-		outcome = w.led.ring.seal(op.Tenant, op.Effect, op.Ref, op.Authorised, outcomeOf, doc)
-	}
-	err := w.task.Update(ctx, func(ctx context.Context, tx storage.Tx) error {
-		now, err := operationOf(tx, op.Tenant, op.Key)
-		if err != nil {
-			return err
-		}
-		if now == nil || now.State != StateDispatched || now.Attempts != a.N {
-			return errMoved
-		}
-		if err := now.to(to, tx.Now().UTC(), why); err != nil {
-			return err
-		}
-		if now.outcome = outcome; to == StateCommitted {
-			now.Receipt = receiptOf(receipt)
-		}
-		ended := *a
-		ended.Outcome, ended.Ended = how, tx.Now().UTC()
-		if err := ended.put(tx, op.Tenant); err != nil {
-			return err
-		}
-		if err := now.put(tx); err != nil {
-			return err
-		}
-		if err := now.note(tx, w.info, pawl.Actor{}, string(to), StateDispatched, why); err != nil {
-			return err
-		}
-		return w.besides(ctx, tx, now, a, why)
-	}, func(tx storage.Tx) (bool, error) {
-		now, err := operationOf(tx, op.Tenant, op.Key)
-		return now != nil && now.State == to && now.Attempts == a.N, err
-	})
-	if errors.Is(err, errMoved) {
-		return err // somebody settled it meanwhile: what stands now counts
-	}
-	if err != nil {
-		return w.task.Fail(fmt.Errorf("effect %q %s: attempt %d was made and its outcome (%s) is not saved: %w", w.d.name, w.ref, a.N, how, err))
-	}
-	switch to {
-	case StateReserved:
-		return &NotSentError{Effect: w.d.name, Ref: w.ref, Operation: op.Key, Err: said}
-	case StateRejected:
-		return pawl.NoRetry(&RejectedError{Effect: w.d.name, Ref: w.ref, Operation: op.Key, Reason: said.Error(), Err: refused.err})
-	}
-	return nil
-}
-
-// besides is what else changes with the outcome: the grant comes back, other requests end, a person is asked.
-func (w *doing) besides(ctx context.Context, tx storage.Tx, op *Operation, a *Attempt, why string) error {
-	switch op.State {
-	case StateReserved:
-		return w.giveBack(tx, op, why)
-	case StateCommitted, StateRejected:
-		return w.endOthers(tx, op)
-	case StateInDoubt:
-		if w.hopeless(op, tx.Now()) {
-			return w.askPerson(ctx, tx, op, a)
-		}
-	}
-	return nil
-}
-
-// giveBack returns the grant that the operation had consumed.
-func (w *doing) giveBack(tx storage.Tx, op *Operation, why string) error {
-	if op.Grant == "" {
-		return nil
-	}
-	grant := op.Grant
-	op.Grant = ""
-	if err := op.put(tx); err != nil {
-		return err
-	}
-	return approval.Return(tx, op.Tenant, grant, op.Key, why)
-}
-
-// endOthers ends the requests and grants of other tasks for an operation that is over.
-func (w *doing) endOthers(tx storage.Tx, op *Operation) error {
-	if len(w.d.levels) == 0 {
-		return nil
-	}
-	_, err := approval.EndOthers(tx, w.task.AnswerTx, op.Tenant, op.Key, op.Grant, "unused: duplicate of operation "+op.Key)
-	return err
 }

@@ -23,8 +23,10 @@ type doing struct {
 	print Print
 	call  string // digest of the exact call
 
-	settled bool  // one try to settle a doubt was made
-	cause   error // what the last attempt said
+	four     bool  // a release needs two people
+	settled  bool  // one try to settle a doubt was made
+	cause    error // what the last attempt said
+	conflict error // what the look-up found instead
 }
 
 // rounds bounds how often a Do looks again because somebody else was faster.
@@ -47,7 +49,7 @@ func do(ctx context.Context, d *declaration, ref Reference, doc []byte) ([]byte,
 		return nil, err
 	}
 	w.doc, w.print = doc, p
-	w.call = digest("pawl.call.1", w.info.Tenant, d.name, ref.String(), p.Whole, d.target(), w.led.policy)
+	w.call = digest("pawl.call.1", w.info.Tenant, d.name, ref.String(), p.Whole, d.target(), w.led.policy, w.info.Graph, w.info.Version)
 	release, err := w.led.hold(ctx, digest(w.info.Tenant, d.name, ref.String()))
 	if err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func (d *declaration) target() string {
 // find reads the operation without changing anything.
 func (w *doing) find(ctx context.Context) (op *Operation, err error) {
 	err = w.task.View(ctx, func(_ context.Context, tx storage.Tx) error {
-		op, err = newestOf(tx, w.info.Tenant, w.d.name, w.ref)
+		op, err = inForce(tx, w.info.Tenant, w.d.name, w.ref, nil)
 		return err
 	})
 	return op, err
@@ -112,7 +114,7 @@ func (w *doing) once(ctx context.Context) (receipt []byte, again bool, err error
 		again, err = true, w.reuse(ctx)
 	case toChanged:
 		err = w.changed(ctx, s)
-	case toDenied, toRejected:
+	case toDenied, toRejected, toAbandoned, toExpired, toOther:
 		err = w.refused(ctx, s, what)
 	case toDeny:
 		if s.denied == nil && s.request.State == approval.Expired {
@@ -142,7 +144,7 @@ func (w *doing) onward(ctx context.Context, s *seen, what step) (receipt []byte,
 		return nil, false, err
 	}
 	if ctx.Err() != nil {
-		if s.op != nil && s.op.State == StateInDoubt {
+		if s.op != nil && s.op.State.Unknown() {
 			return nil, false, w.inDoubt(s.op, errors.Join(w.cause, context.Cause(ctx)))
 		}
 		return nil, false, context.Cause(ctx)
@@ -150,6 +152,10 @@ func (w *doing) onward(ctx context.Context, s *seen, what step) (receipt []byte,
 	switch {
 	case what == toSettle:
 		return w.settle(ctx, s)
+	case what == toPerson:
+		return w.person(ctx, s, what)
+	case what == toPermitted:
+		return w.permitted(ctx, s)
 	case what == toDispatch, what == toMint && len(w.d.levels) == 0:
 		return w.dispatch(ctx, s, what)
 	}
@@ -184,7 +190,7 @@ func (w *doing) reuse(ctx context.Context) error {
 		if err := used(tx, w.info, s.op.Key); err != nil {
 			return err
 		}
-		return s.op.note(tx, w.info, pawl.Actor{}, "reused", StateCommitted, fmt.Sprintf("dispatched by thread %q, run %s; nothing was sent", s.op.Thread, s.op.Run))
+		return s.op.note(tx, w.info, pawl.Actor{}, "reused", s.op.State, fmt.Sprintf("dispatched by thread %q, run %s; nothing was sent", s.op.Thread, s.op.Run))
 	})
 }
 
@@ -206,9 +212,32 @@ func (w *doing) changed(ctx context.Context, s *seen) error {
 	return pawl.NoRetry(e)
 }
 
+// final is an operation that is over without a receipt that could be returned.
+func (w *doing) final(ctx context.Context, s *seen, what step) error {
+	why, e := "", error(nil)
+	switch what {
+	case toAbandoned:
+		why, e = "abandoned before", &AbandonedError{Effect: w.d.name, Ref: w.ref, Operation: s.op.Key, Reason: s.op.Reason, At: s.op.Updated}
+	case toExpired:
+		why = "replayed after it was forgotten; the checkpoint can only be looked at"
+		e = &ExpiredError{Effect: w.d.name, Ref: w.ref, Operation: s.op.Key, Final: s.op.Final, Receipt: s.op.Receipt, At: s.op.Updated}
+	case toOther:
+		why = "what it compensated was redone since"
+		e = &CompensationError{Effect: w.d.name, Ref: w.ref, Original: s.original.Key, State: s.original.State, Why: fmt.Sprintf(
+			"operation %.12s compensated %.12s, which was redone since; redo the compensation at the effect desk", s.op.Key, s.op.Compensates)}
+	}
+	if err := w.refusal(ctx, s.op, what, why); err != nil {
+		return err
+	}
+	return pawl.NoRetry(e)
+}
+
 // refused is a call that was refused before: by a person, or by the target.
 func (w *doing) refused(ctx context.Context, s *seen, what step) error {
-	if what == toRejected {
+	switch what {
+	case toAbandoned, toExpired, toOther:
+		return w.final(ctx, s, what)
+	case toRejected:
 		reason, err := w.led.ring.open(s.op, outcomeOf)
 		if err != nil {
 			return err
@@ -261,7 +290,7 @@ func (w *doing) deny(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := s.op.to(to, s.now, why); err != nil {
+		if err := s.op.to(to, s.now, why, grounds{}); err != nil {
 			return err
 		}
 		e = &DeniedError{

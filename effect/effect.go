@@ -62,14 +62,23 @@ type declaration struct {
 	inside   func(ctx context.Context, tx storage.Tx, op Op, params []byte) (receipt []byte, err error) // nil: the target is elsewhere
 	keys     time.Duration                                                                              // how long the target remembers keys; 0: it does not
 	timeout  time.Duration
+	settle   time.Duration            // how long the target's look-up lags behind
+	budget   int64                    // of dispatches under one key
+	four     func(params []byte) bool // a release needs two people
+	queue    string                   // who decides a quarantine
 	levels   approval.Levels
 	material []string // empty: all
-	schema   json.RawMessage
-	faults   []error
+
+	compensates string // the effect that it makes up for
+	schema      json.RawMessage
+	faults      []error
 }
 
 // DefaultTimeout is how long one dispatch may take where the effect does not say.
 const DefaultTimeout = 30 * time.Second
+
+// DefaultBudget is how often one key is sent, in all, where the effect does not say.
+const DefaultBudget = 10
 
 // Forever is the retention of a target that never forgets a key.
 const Forever = time.Duration(1<<63 - 1)
@@ -77,7 +86,7 @@ const Forever = time.Duration(1<<63 - 1)
 // New declares an effect by a name that is unique in the program and never changes, because it is part of every key.
 // Without Keys or Lookup its target is opaque.
 func New[In, Out any](name string, fn func(context.Context, Op, In) (Out, error)) Effect[In, Out] {
-	d := &declaration{name: name, timeout: DefaultTimeout}
+	d := &declaration{name: name, timeout: DefaultTimeout, budget: DefaultBudget}
 	if name == "" {
 		d.fault("an effect needs a name")
 	}
@@ -111,7 +120,8 @@ func decoded[T any](doc []byte) (v T, err error) {
 // Lookup says that the target can be asked what became of an operation. fn returns the receipt and true when it
 // happened. False means that it certainly did not, and will not either when a late request arrives: the operation may
 // be sent again. While the target cannot tell, because its answers lag behind or it is away, fn returns an error and the
-// operation stays in doubt. Op.Sent says when the last attempt was made.
+// operation stays in doubt. When it finds something else under the operation's key or reference, it returns [Conflict].
+// Op.Sent says when the last attempt was made. See [Effect.Settle] for a target whose answers lag.
 func (e Effect[In, Out]) Lookup(fn func(context.Context, Op, In) (Out, bool, error)) Effect[In, Out] {
 	return e.with(func(d *declaration) {
 		if fn == nil {
@@ -128,6 +138,54 @@ func (e Effect[In, Out]) Lookup(fn func(context.Context, Op, In) (Out, bool, err
 			}
 			doc, err := json.Marshal(out)
 			return doc, err == nil, err
+		}
+	})
+}
+
+// Settle says how long after a change the target's look-up may still not show it. "Absent" is trusted only once that time
+// is over since the last attempt came to its end: before it, the operation stays in doubt and Do returns an
+// [*InDoubtError] that says until when. What a look-up finds is used at once. An attempt has ended when its function returned
+// or its process is dead; where the death of processes is presumed and not proved ([Options.Presumed]), when its hard
+// deadline, Timeout and a second, is over.
+func (e Effect[In, Out]) Settle(delay time.Duration) Effect[In, Out] {
+	return e.with(func(d *declaration) {
+		if d.settle = delay; delay < 0 {
+			d.fault("Settle(%v): a delay is not negative", delay)
+		}
+	})
+}
+
+// Budget is how often one operation is sent under its key, in all. When it is spent, a look-up or a person settles the
+// doubt. The default is DefaultBudget.
+func (e Effect[In, Out]) Budget(dispatches int) Effect[In, Out] {
+	return e.with(func(d *declaration) {
+		if d.budget = int64(dispatches); dispatches < 1 {
+			d.fault("Budget(%d): one dispatch at least", dispatches)
+		}
+	})
+}
+
+// FourEyes says for which calls a release (see [Desk.Release]) needs two people who decide the same. fn is pure, and sees
+// what is sent.
+func (e Effect[In, Out]) FourEyes(fn func(In) bool) Effect[In, Out] {
+	return e.with(func(d *declaration) {
+		if fn == nil {
+			d.fault("FourEyes(nil): leave it out where one person is enough")
+			return
+		}
+		d.four = func(params []byte) bool {
+			in, err := decoded[In](params)
+			return err != nil || fn(in)
+		}
+	})
+}
+
+// Queue names the group, or the actor, that decides about operations of unknown outcome. Without it, whoever has the
+// permission does.
+func (e Effect[In, Out]) Queue(to string) Effect[In, Out] {
+	return e.with(func(d *declaration) {
+		if d.queue = to; to == "" {
+			d.fault(`Queue(""): name a group, or leave it out`)
 		}
 	})
 }
@@ -224,9 +282,10 @@ func (e Effect[In, Out]) Fault() error {
 // nothing is sent. Within one entry of a node Do may be called again with the same reference.
 //
 // Nothing was sent when the error is [*InputError], [*ChangedError], [*DeniedError], [*BusyError], [*NotSentError],
-// [*LostKeyError], pawl.ErrWaiting while something else is open, or the end of ctx. [*RejectedError]: the target refused
-// for good. [*InDoubtError]: it may have happened; entering the node again settles it. Where only a person can, the
-// thread waits (a wait of kind "doubt"). What is final is not tried again by pawl.Tries.
+// [*LostKeyError], [*RestoredError], [*CompensationError], [*ExpiredError], pawl.ErrWaiting while something else is open, or
+// the end of ctx. [*RejectedError]: the target refused for good. [*InDoubtError]: it may have happened; entering the node
+// again settles it. Where only a person can, the operation is quarantined and the thread waits (a wait of kind "doubt") for
+// [Desk.Release]; one that was given up there is an [*AbandonedError]. What is final is not tried again by pawl.Tries.
 //
 // The end of ctx stops what was not dispatched yet. A dispatch in flight is awaited, up to its Timeout, and recorded
 // first.
@@ -280,7 +339,7 @@ func (e Effect[In, Out]) Result(ctx context.Context, ref Reference) (Result[In, 
 	if err == nil {
 		r.Ran, err = decoded[In](params)
 	}
-	if err == nil && op.State == StateCommitted {
+	if err == nil && op.State.happened() {
 		var doc []byte
 		if doc, err = w.led.ring.open(op, outcomeOf); err == nil {
 			r.Receipt, err = decoded[Out](doc)

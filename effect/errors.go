@@ -41,6 +41,53 @@ func Rejected(err error) error {
 	return &rejected{err}
 }
 
+// conflict is what a look-up says when it found something else.
+type conflict struct{ err error }
+
+func (e *conflict) Error() string { return e.err.Error() }
+func (e *conflict) Unwrap() error { return e.err }
+
+// Conflict marks an error of a look-up: under the operation's key or reference the target has something that is not this
+// operation. The operation is quarantined, and a person decides.
+func Conflict(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &conflict{err}
+}
+
+// AbandonedError: a person gave the operation up; it may have happened, and it is not sent again.
+type AbandonedError struct {
+	Effect    string
+	Ref       Reference
+	Operation string
+	Reason    string
+	At        time.Time
+}
+
+// Error says that it was given up, and what is left.
+func (e *AbandonedError) Error() string {
+	return fmt.Sprintf("effect %q %s: operation %.12s was abandoned at %s: it may have happened, and is not sent again; nothing was sent; a second "+
+		"time on purpose is a redo at the effect desk", e.Effect, e.Ref, e.Operation, e.At.UTC().Format(time.RFC3339))
+}
+
+// ExpiredError: the operation is over and past the ledger's retention, so that its receipt is gone. The checkpoint from
+// which it was reached can be looked at, and not run from. Nothing was sent.
+type ExpiredError struct {
+	Effect    string
+	Ref       Reference
+	Operation string
+	Final     State  // what it was
+	Receipt   string // its id or digest
+	At        time.Time
+}
+
+// Error says what is left of it.
+func (e *ExpiredError) Error() string {
+	return fmt.Sprintf("effect %q %s: operation %.12s was %s and is past its retention since %s; it is not sent again, and its receipt (%s) is not "+
+		"kept; the checkpoint that leads here can only be looked at", e.Effect, e.Ref, e.Operation, e.Final, e.At.UTC().Format(time.RFC3339), e.Receipt)
+}
+
 // InputError: the parameters, the reference or the declaration cannot be used. Nothing was reserved or sent.
 type InputError struct {
 	Effect string
@@ -150,6 +197,7 @@ type InDoubtError struct {
 	Operation string
 	Attempt   int64
 	Since     time.Time // when it was dispatched
+	Due       time.Time // from when on a look-up's "absent" is trusted; zero, or past: now
 	Err       error
 }
 
@@ -160,7 +208,11 @@ func (e *InDoubtError) Error() string {
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}
-	return s + "; resume the thread to settle it, or say at the effect desk what happened"
+	when := ""
+	if e.Due.After(e.Since) {
+		when = " from " + e.Due.UTC().Format(time.RFC3339) + " on"
+	}
+	return s + "; resume the thread" + when + " to settle it, or say at the effect desk what happened"
 }
 
 // Unwrap returns the cause.

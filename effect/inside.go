@@ -100,10 +100,11 @@ func (w *doing) enact(ctx context.Context, what step, sealed []byte, act func(co
 	var attempt *Attempt
 	var receipt []byte
 	err := w.update(storage.Alone(ctx), what, func(ctx context.Context, tx storage.Tx, s *seen) error {
-		if err := w.authorise(tx, s, what, sealed); err != nil {
+		f, err := w.authorise(tx, s, what, sealed)
+		if err != nil {
 			return err
 		}
-		op, a, err := w.dispatched(tx, s)
+		op, a, err := w.dispatched(tx, s, f)
 		if err != nil {
 			return err
 		}
@@ -115,14 +116,15 @@ func (w *doing) enact(ctx context.Context, what step, sealed []byte, act func(co
 		if err != nil {
 			return err
 		}
-		if err := op.to(to, s.now, why); err != nil {
+		if err := op.to(to, s.now, why, grounds{attempt: a.N}); err != nil {
 			return err
 		}
 		op.outcome = w.led.ring.seal(op.Tenant, op.Effect, op.Ref, op.Authorised, outcomeOf, doc)
 		if a.Outcome, a.Ended = "rejected", s.now; to == StateCommitted {
 			a.Outcome, op.Receipt = "applied", receiptOf(doc)
 		}
-		err = errors.Join(a.put(tx, op.Tenant), op.put(tx), op.note(tx, w.info, pawl.Actor{}, string(to), StateDispatched, why), w.endOthers(tx, op))
+		err = errors.Join(a.put(tx, op.Tenant), op.put(tx), op.note(tx, w.info, pawl.Actor{}, string(to), StateDispatched, why),
+			w.led.compensated(tx, op), w.endOthers(tx, op))
 		done, attempt, receipt = op, a, doc
 		return err
 	}, func(tx storage.Tx) (bool, error) { return isThere(tx, done, attempt) })

@@ -29,6 +29,13 @@ type Options struct {
 	OldKeys  [][]byte // under which older rows can still be read
 	Redactor Redactor // makes what approvers see; without one, effects that need approval are refused
 	Policy   string   // revision of the rules in force; part of new keys and of what a grant covers
+
+	// Presumed says that the home presumes the death of a process that is not heard from, as leases with a heartbeat do,
+	// and has no proof, as a lock of the operating system is. What such a process sent is then waited for until its
+	// deadline before a look-up's "absent" is trusted.
+	Presumed bool
+	// Effects are those that [Desk.Reconcile] may look up outside a run.
+	Effects []Declared
 }
 
 // Ledger is the part of an engine that keeps operations: put it into pawl.Options.Parts. One process makes one for each
@@ -42,6 +49,8 @@ type Ledger struct {
 	ring     *ring
 	redactor Redactor
 	policy   string
+	presumed bool
+	effects  map[string]*declaration
 
 	mu    sync.Mutex
 	taken map[string]*turn
@@ -64,8 +73,30 @@ func NewLedger(o Options) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{id: uuid.NewString(), ring: r, redactor: o.Redactor, policy: o.Policy, taken: map[string]*turn{}}, nil
+	l := &Ledger{
+		id: uuid.NewString(), ring: r, redactor: o.Redactor, policy: o.Policy, presumed: o.Presumed, effects: map[string]*declaration{},
+		taken: map[string]*turn{},
+	}
+	for _, e := range o.Effects {
+		d, err := e.declared()
+		if err != nil {
+			return nil, err
+		}
+		if l.effects[d.name] != nil {
+			return nil, fmt.Errorf("effect: two effects are called %q; nothing was opened", d.name)
+		}
+		l.effects[d.name] = d
+	}
+	return l, nil
 }
+
+// Declared is an effect, of whatever types.
+type Declared interface {
+	pawl.Usable
+	declared() (*declaration, error)
+}
+
+func (e Effect[In, Out]) declared() (*declaration, error) { return e.d, e.Fault() }
 
 // Name is "effect".
 func (l *Ledger) Name() string { return "effect" }
@@ -134,7 +165,7 @@ func (l *Ledger) Verb(_ context.Context, tx storage.Tx, v pawl.VerbInfo) ([]pawl
 	}
 	done := 0
 	for _, op := range ops {
-		if op.State == StateCommitted {
+		if op.State.happened() {
 			done++
 		}
 		if err := l.giveUp(tx, op, v, why); err != nil {
@@ -162,7 +193,7 @@ func unsettled(ops []*Operation, v pawl.VerbInfo) error {
 	}
 	e := &UnsettledError{Verb: v.Verb, Thread: v.Thread}
 	for _, op := range ops {
-		if (op.State == StateDispatched || op.State == StateInDoubt) && op.Thread == v.Thread {
+		if op.State.open() && op.Thread == v.Thread {
 			e.Operations = append(e.Operations, fmt.Sprintf("%s %s (%s)", op.Effect, op.Ref, op.State))
 		}
 	}
@@ -186,7 +217,7 @@ func (l *Ledger) giveUp(tx storage.Tx, op *Operation, v pawl.VerbInfo, why strin
 			return nil
 		}
 	}
-	if err := op.to(StateVoided, tx.Now().UTC(), why); err != nil {
+	if err := op.to(StateVoided, tx.Now().UTC(), why, grounds{}); err != nil {
 		return err
 	}
 	return errors.Join(op.put(tx), op.note(tx, pawl.TaskInfo{Thread: v.Thread, Lineage: op.Lineage}, v.Actor, "voided", StateReserved, why))

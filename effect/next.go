@@ -9,32 +9,38 @@ import (
 
 // seen is what an operation looks like in one Tx.
 type seen struct {
-	op      *Operation // the newest revision; nil: none
-	last    *Attempt
-	alive   bool              // the process that made it may still be at it
-	request *approval.Request // this task's newest; nil: none
-	denied  *approval.Request // this call, earlier, in whatever task
-	known   bool              // the task is noted to have to do with the operation
-	now     time.Time
+	op       *Operation // that stands for the reference; nil: none
+	original *Operation // that a compensation makes up for; nil: none
+	last     *Attempt
+	alive    bool              // the process that made it may still be at it
+	request  *approval.Request // this task's newest; nil: none
+	denied   *approval.Request // this call, earlier, in whatever task
+	known    bool              // the task is noted to have to do with the operation
+	now      time.Time
 }
 
 // step is what comes next in a Do.
 type step int
 
 const (
-	toReturn   step = iota // the receipt
-	toReuse                // the receipt, after noting that this task has it too
-	toChanged              // refuse: the reference stands for another call
-	toDenied               // refuse: a person said no
-	toDeny                 // note that a person said no, or nobody in time
-	toRejected             // refuse: the target said no
-	toBusy                 // refuse: it is on its way elsewhere
-	toMint                 // make the first, or the next, revision
-	toAsk                  // ask for approval
-	toWait                 // for the answer
-	toDispatch             // send it
-	toDoubt                // nobody knows what became of the last attempt
-	toSettle               // find out
+	toReturn    step = iota // the receipt
+	toReuse                 // the receipt, after noting that this task has it too
+	toChanged               // refuse: the reference stands for another call
+	toDenied                // refuse: a person said no
+	toDeny                  // note that a person said no, or nobody in time
+	toRejected              // refuse: the target said no
+	toBusy                  // refuse: it is on its way elsewhere
+	toMint                  // make the first, or the next, revision
+	toAsk                   // ask for approval
+	toWait                  // for the answer
+	toDispatch              // send it
+	toDoubt                 // nobody knows what became of the last attempt
+	toSettle                // find out
+	toPerson                // only a person can
+	toPermitted             // send it as a person permitted
+	toAbandoned             // refuse: a person gave it up
+	toExpired               // refuse: it is a tombstone
+	toOther                 // refuse: a compensation of an operation that was redone since
 )
 
 // next decides. It is pure: its whole truth is what was seen.
@@ -44,13 +50,18 @@ func (w *doing) next(s *seen) step {
 	}
 	same := s.op.Proposed == w.print
 	switch {
+	case s.op.State == StateTombstone:
+		return toExpired
 	case !same && w.mayRevise(s):
 		return w.fresh(s)
 	case !same:
 		return toChanged
 	}
 	switch s.op.State {
-	case StateCommitted:
+	case StateCommitted, StateCompensating, StateCompensated, StateCompensationFailed:
+		if s.original != nil && s.op.Compensates != s.original.Key {
+			return toOther
+		}
 		if !s.known && s.op.Task != w.info.Task || s.request != nil && live(s.request) {
 			return toReuse
 		}
@@ -58,7 +69,14 @@ func (w *doing) next(s *seen) step {
 	case StateRejected:
 		return toRejected
 	case StateVoided:
+		if s.op.Doubt {
+			return toAbandoned
+		}
 		return w.fresh(s)
+	case StateQuarantined:
+		return toPerson
+	case StateReleased:
+		return toPermitted
 	case StateDenied:
 		return toDenied
 	case StateInDoubt:
@@ -107,7 +125,7 @@ func (w *doing) fresh(s *seen) step {
 func (w *doing) mayRevise(s *seen) bool {
 	switch s.op.State {
 	case StateVoided, StateDenied, StateRejected:
-		return true
+		return !s.op.Doubt && s.op.Redoes == ""
 	case StateReserved:
 		return s.op.Task == w.info.Task && (s.request == nil || s.request.State != approval.Granted)
 	}
@@ -122,10 +140,15 @@ func live(r *approval.Request) bool {
 func (w *doing) read(tx storage.Tx) (*seen, error) {
 	s := &seen{now: tx.Now().UTC()}
 	var err error
-	if s.op, err = newestOf(tx, w.info.Tenant, w.d.name, w.ref); err != nil {
+	if s.op, err = inForce(tx, w.info.Tenant, w.d.name, w.ref, &w.info); err != nil {
 		return nil, err
 	}
-	if len(w.d.levels) > 0 && (s.op == nil || s.op.State != StateCommitted) {
+	if w.d.compensates != "" {
+		if s.original, err = w.original(tx); err != nil {
+			return nil, err
+		}
+	}
+	if len(w.d.levels) > 0 && (s.op == nil || !s.op.State.happened()) {
 		if s.denied, _, err = approval.Remembered(tx, w.info.Tenant, w.d.name, w.ref.String(), w.call); err != nil {
 			return nil, err
 		}
@@ -144,7 +167,7 @@ func (w *doing) read(tx storage.Tx) (*seen, error) {
 	if s.known, err = isUsed(tx, w.info, s.op.Key); err != nil {
 		return nil, err
 	}
-	if s.op.State != StateDispatched && s.op.State != StateInDoubt {
+	if !s.op.State.open() {
 		return s, nil
 	}
 	if s.last, err = attemptOf(tx, w.info.Tenant, s.op.Key, s.op.Attempts); err != nil {

@@ -54,13 +54,13 @@ func TestWhatAFunctionSays(t *testing.T) {
 		{"not sent", fails(effect.NotSent(errTest)), false, pawl.Failed, effect.StateReserved, 1, "nothing was sent: the test says so; it may be tried again", "tx-2"},
 		{"not sent, wrapped", fails(fmt.Errorf("dial: %w", effect.NotSent(errTest))), false, pawl.Failed, effect.StateReserved, 1, "it may be tried again", "tx-2"},
 		{"rejected", fails(effect.Rejected(errTest)), false, pawl.Failed, effect.StateRejected, 1, "refused it for good: the test says so", ""},
-		{"unknown, opaque", fails(errTest), false, pawl.Waiting, effect.StateInDoubt, 1, "", ""},
+		{"unknown, opaque", fails(errTest), false, pawl.Waiting, effect.StateQuarantined, 1, "", ""},
 		{"unknown, keys", fails(errTest), true, pawl.Done, effect.StateCommitted, 2, "", "tx-2"},
-		{"panic, opaque", panics, false, pawl.Waiting, effect.StateInDoubt, 1, "", ""},
+		{"panic, opaque", panics, false, pawl.Waiting, effect.StateQuarantined, 1, "", ""},
 		{"panic, keys", panics, true, pawl.Done, effect.StateCommitted, 2, "", "tx-2"},
-		{"goexit, opaque", exits, false, pawl.Waiting, effect.StateInDoubt, 1, "", ""},
+		{"goexit, opaque", exits, false, pawl.Waiting, effect.StateQuarantined, 1, "", ""},
 		{"goexit, keys", exits, true, pawl.Done, effect.StateCommitted, 2, "", "tx-2"},
-		{"its own context's end, opaque", fails(context.DeadlineExceeded), false, pawl.Waiting, effect.StateInDoubt, 1, "", ""},
+		{"its own context's end, opaque", fails(context.DeadlineExceeded), false, pawl.Waiting, effect.StateQuarantined, 1, "", ""},
 	} {
 		for _, needsYes := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, approval %v", c.name, needsYes), func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestWhatAFunctionSays(t *testing.T) {
 					t.Errorf("the error is %v, want %q", err, c.err)
 				}
 				op := p.operation()
-				if op.State != c.state || op.Doubt != (c.state == effect.StateInDoubt) {
+				if op.State != c.state || op.Doubt != c.state.Unknown() {
 					t.Errorf("the operation is %+v", op)
 				}
 				if needsYes {
@@ -276,7 +276,7 @@ func TestAFunctionThatDoesNotReturn(t *testing.T) {
 		}
 		close(stuck)
 		synctest.Wait()
-		if op := p.operation(); op.State != effect.StateInDoubt {
+		if op := p.operation(); op.State != effect.StateQuarantined {
 			t.Errorf("a late answer made it %s", op.State)
 		}
 	})
@@ -295,11 +295,11 @@ func TestTheTwoClocks(t *testing.T) {
 			if out, err := th.Run(t.Context(), order(hundred)); err != nil || out.Status != pawl.Waiting {
 				t.Fatal(out, err)
 			}
-			time.Sleep(time.Hour - time.Nanosecond)
+			<-time.After(time.Hour - time.Nanosecond)
 			if out, err := th.Resume(t.Context()); err != nil || out.Status != pawl.Waiting {
 				t.Fatalf("before the hour is over: %+v, %v", out, err)
 			}
-			time.Sleep(time.Nanosecond)
+			<-time.After(time.Nanosecond)
 			_, err := th.Resume(t.Context())
 			got := (*effect.DeniedError)(nil)
 			if !errors.As(err, &got) || !got.Expired || !errors.Is(err, pawl.ErrExpired) || calls.Load() != 0 {
@@ -326,7 +326,7 @@ func TestTheTwoClocks(t *testing.T) {
 			if err != nil || p.yes(out) != 1 {
 				t.Fatal(out, err)
 			}
-			time.Sleep(time.Hour)
+			<-time.After(time.Hour)
 			if out, err = th.Resume(t.Context()); err != nil || out.Status != pawl.Waiting || calls.Load() != 0 {
 				t.Fatalf("an old grant was used: %+v, %v", out, err)
 			}
@@ -358,7 +358,7 @@ func TestTheTwoClocks(t *testing.T) {
 				if _, err := th.Run(t.Context(), order(hundred)); err == nil {
 					t.Fatal("two unknown outcomes ended well")
 				}
-				time.Sleep(c.after)
+				<-time.After(c.after)
 				out, err := th.Resume(t.Context())
 				if err != nil || out.Status != c.want {
 					t.Errorf("after %v: %+v, %v", c.after, out, err)

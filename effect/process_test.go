@@ -63,7 +63,7 @@ func killed(t *testing.T, mode pawltest.TargetMode, at pawltest.TargetPoint, row
 	p := e.open(t)
 	op, rs, want := p.operation(), p.requests(), effect.StateCommitted
 	if said == "waits" {
-		want = effect.StateInDoubt
+		want = effect.StateQuarantined
 	}
 	if op.State != want || len(rs) != 1 || rs[0].State != "consumed" || rs[0].UsedBy != op.Key || slices.Compact(l.Keys)[0] != op.Key {
 		t.Errorf("at the end: %+v, %+v, keys %v", op, rs, l.Keys)

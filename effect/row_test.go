@@ -203,14 +203,14 @@ func TestAnotherPolicyAsksAgain(t *testing.T) {
 // The desk reads back a settlement that the home cannot vouch for.
 func TestTheDeskReadsBack(t *testing.T) {
 	t.Parallel()
-	for i, say := range []effect.Settlement{effect.Applied(receipt{"tx"}), effect.NotApplied()} {
+	for i, say := range []effect.Decision{effect.Applied(receipt{"tx"}), effect.NotApplied()} {
 		for n, counted := range []bool{false, true} {
 			home := memory(t)
 			p, _, _ := doubtful(t, home)
 			q := start(t, home, fault.Plan{At: fault.At(n, fault.Fail(&storage.UnknownError{Err: errTest}))})
-			op, err := q.desk.Settle(person(t.Context(), "ops"), p.operation().Key, say, "seen")
+			op, err := q.desk.Release(person(t.Context(), "ops"), p.operation().Key, say, "seen")
 			unknown := (*storage.UnknownError)(nil)
-			if counted && (err != nil || op.State == effect.StateInDoubt) || !counted && !errors.As(err, &unknown) {
+			if counted && (err != nil || op.State.Unknown()) || !counted && !errors.As(err, &unknown) {
 				t.Errorf("%d, point %d: %+v, %v", i, n, op, err)
 			}
 		}

@@ -41,6 +41,7 @@ func Kinds() []storage.Kind {
 			Name: uses, Key: []storage.Field{text("tenant"), text("thread"), text("op"), text("task")},
 			Indexes: []storage.Index{{Name: "by_op", Fields: []string{"tenant", "op"}}},
 		},
+		{Name: restored, Key: []storage.Field{text("tenant"), text("what"), number("n")}},
 	}
 }
 
@@ -115,7 +116,7 @@ func readOperation(row storage.Row) (*Operation, error) {
 	o.Tenant, o.Effect, o.Ref, o.Revision = row.Key[0].(string), row.Key[1].(string), parseRef(row.Key[2].(string)), row.Key[3].(int64)
 	o.Key, o.State, o.Updated = key, State(row.Fields[1].(string)), time.UnixMilli(row.Fields[2].(int64)).UTC()
 	o.schema, o.params, o.outcome, o.rev = s.Schema, s.Params, s.Outcome, row.Rev
-	if law(absent, o.State) == "" && law(StateReserved, o.State) == "" && law(StateDispatched, o.State) == "" {
+	if !o.State.known() {
 		return nil, &DamagedError{Kind: operations, ID: key, Err: fmt.Errorf("it is in the unknown state %q", o.State)}
 	}
 	return &o, nil
@@ -154,6 +155,22 @@ func newestOf(tx storage.Tx, tenant, effect string, ref Reference) (*Operation, 
 		return nil, err
 	}
 	return readOperation(rows[0])
+}
+
+// inForce reads the operation that stands for a reference: the newest revision, or the one that it was to redo, when the
+// redo was given up, denied or refused before anything happened. The task that asked for the redo is still told so.
+func inForce(tx storage.Tx, tenant, effect string, ref Reference, by *pawl.TaskInfo) (*Operation, error) {
+	op, err := newestOf(tx, tenant, effect, ref)
+	for err == nil && op != nil && op.Redoes != "" && !op.Doubt {
+		if op.State != StateVoided && op.State != StateDenied && op.State != StateRejected {
+			break
+		}
+		if by != nil && op.Task == by.Task && op.State != StateVoided {
+			break
+		}
+		op, err = operationOf(tx, tenant, op.Redoes)
+	}
+	return op, err
 }
 
 // operationOf reads an operation by its key; nil: there is none.

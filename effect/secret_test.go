@@ -104,7 +104,7 @@ func TestSecretsAreNowhereInTheClear(t *testing.T) {
 	if err != nil || strings.Contains(string(s.Params), "CANARY") || !strings.Contains(string(s.Params), "all-staff") {
 		t.Errorf("the desk shows %s, %v", s.Params, err)
 	}
-	if _, err := p.desk.Settle(person(t.Context(), "ops"), s.Operation.Key, effect.NotApplied(), "looked"); err != nil {
+	if _, err := p.desk.Release(person(t.Context(), "ops"), s.Operation.Key, effect.NotApplied(), "looked"); err != nil {
 		t.Fatal(err)
 	}
 	say = nil

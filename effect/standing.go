@@ -12,12 +12,14 @@ func (l *Ledger) standing(ops []*Operation) []pawl.Note {
 	for _, op := range ops {
 		means := ""
 		switch op.State {
-		case StateCommitted:
+		case StateCommitted, StateCompensating, StateCompensated, StateCompensationFailed:
 			means = " and will not be sent again"
 		case StateReserved:
 			means = " and was not sent"
-		case StateDispatched, StateInDoubt:
+		case StateDispatched, StateInDoubt, StateQuarantined:
 			means = ": it may have happened"
+		case StateReleased:
+			means = " to be sent once more"
 		}
 		out = append(out, pawl.Note{Part: l.Name(), Text: fmt.Sprintf("Operation %.12s (%s %s) is %s%s", op.Key, op.Effect, op.Ref, op.State, means)})
 	}

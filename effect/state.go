@@ -2,75 +2,86 @@ package effect
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 )
 
 // State is where an operation stands.
 type State string
 
-// The states. From Dispatched on the action may have happened, until evidence or a person says otherwise. Committed,
-// Rejected, Voided and Denied are final; InDoubt never expires.
+// The states. From Dispatched on the action may have happened, until evidence or a person says otherwise. InDoubt,
+// Quarantined and CompensationFailed never expire.
 const (
 	StateReserved   State = "reserved"   // it has its key; nothing is on its way
 	StateDispatched State = "dispatched" // an attempt is recorded, and may be on its way
 	StateCommitted  State = "committed"  // it happened, and the receipt is stored
 	StateRejected   State = "rejected"   // the target refused it for good
-	StateInDoubt    State = "in_doubt"   // outcome unknown
-	StateVoided     State = "voided"     // given up before anything happened
+	StateVoided     State = "voided"     // given up before anything happened; with Doubt, abandoned by a person
 	StateDenied     State = "denied"     // a person said no
+
+	StateInDoubt     State = "in_doubt"    // outcome unknown; its key, or a look-up, can settle it
+	StateQuarantined State = "quarantined" // outcome unknown, and only a person can say what becomes of it
+	StateReleased    State = "released"    // a person permitted one more dispatch, which was not made yet
+
+	StateCompensating       State = "compensating"        // it happened, and a compensation is on its way
+	StateCompensated        State = "compensated"         // it happened, and was compensated
+	StateCompensationFailed State = "compensation_failed" // it happened, and the target refused the compensation
+
+	StateTombstone State = "tombstone" // over and past its retention: Final is what it was, the payload is gone
 )
 
-// rule is the number of a transition, absent is where every operation comes from.
-type rule string
-
-const absent State = ""
-
-// law says by which rule an operation may go from one state to another; empty: it may not.
-func law(from, to State) rule {
-	switch [2]State{from, to} {
-	case [2]State{absent, StateReserved}:
-		return "T1"
-	case [2]State{StateReserved, StateVoided}, [2]State{StateReserved, StateDenied}:
-		return "T2"
-	case [2]State{StateReserved, StateDispatched}:
-		return "T3"
-	case [2]State{StateDispatched, StateCommitted}:
-		return "T4"
-	case [2]State{StateDispatched, StateReserved}:
-		return "T5"
-	case [2]State{StateDispatched, StateRejected}:
-		return "T6"
-	case [2]State{StateDispatched, StateInDoubt}:
-		return "T7"
-	case [2]State{StateInDoubt, StateDispatched}:
-		return "T8"
-	case [2]State{StateInDoubt, StateCommitted}:
-		return "T9"
-	case [2]State{StateInDoubt, StateReserved}:
-		return "T10"
+// known says that this program knows the state.
+func (s State) known() bool {
+	switch s {
+	case StateReserved, StateDispatched, StateRejected, StateVoided, StateDenied, StateInDoubt, StateQuarantined, StateReleased, StateTombstone:
+		return true
 	}
-	return ""
+	return s.happened()
 }
+
+// happened says that the action is done, whatever was done against it since.
+func (s State) happened() bool {
+	switch s {
+	case StateCommitted, StateCompensating, StateCompensated, StateCompensationFailed:
+		return true
+	}
+	return false
+}
+
+// Unknown says that nobody knows whether the action happened.
+func (s State) Unknown() bool { return s == StateInDoubt || s == StateQuarantined }
+
+// open says that the action may still happen or have happened: what it belongs to may not be forgotten.
+func (s State) open() bool { return s == StateDispatched || s.Unknown() }
 
 // Operation is one effect under one key: a revision of what is done for a reference.
 type Operation struct {
-	Key        string    `json:"-"` // its identity; see Op.Key
-	Tenant     string    `json:"-"`
-	Effect     string    `json:"-"`
-	Ref        Reference `json:"-"`
-	Revision   int64     `json:"-"` // counts what was proposed for the reference, from 1
-	State      State     `json:"-"`
-	Doubt      bool      `json:"doubt,omitempty"` // an attempt may have happened, whatever became of a later one
-	Proposed   Print     `json:"proposed"`        // what Do is compared with
-	Authorised Print     `json:"authorised"`      // what is sent
-	Call       string    `json:"call"`            // digest of the exact call, as approvals are bound to it
-	Policy     string    `json:"policy"`          // in force at the reservation
-	Target     string    `json:"target"`          // "keys", "look-up", "opaque": what its target promises; "inside": it is this database
-	Grant      string    `json:"grant,omitempty"` // the approval that its dispatch consumed
-	Attempts   int64     `json:"attempts,omitempty"`
-	First      time.Time `json:"first,omitzero"` // dispatch, by the database's clock
-	Last       time.Time `json:"last,omitzero"`
+	Key           string    `json:"-"` // its identity; see Op.Key
+	Tenant        string    `json:"-"`
+	Effect        string    `json:"-"`
+	Ref           Reference `json:"-"`
+	Revision      int64     `json:"-"` // counts what was proposed for the reference, from 1
+	State         State     `json:"-"`
+	Doubt         bool      `json:"doubt,omitempty"`       // an attempt may have happened, whatever became of a later one
+	Proposed      Print     `json:"proposed"`              // what Do is compared with
+	Authorised    Print     `json:"authorised"`            // what is sent
+	Call          string    `json:"call"`                  // digest of the exact call, as approvals are bound to it
+	Policy        string    `json:"policy"`                // in force at the reservation
+	Target        string    `json:"target"`                // "keys", "look-up", "opaque": what its target promises; "inside": it is this database
+	Grant         string    `json:"grant,omitempty"`       // the approval that its dispatch consumed
+	Permit        string    `json:"permit,omitempty"`      // for one more dispatch, given by a release and not used yet
+	Released      Verdict   `json:"released,omitempty"`    // what the last release decided
+	FourEyes      bool      `json:"four_eyes,omitempty"`   // a release needs two people
+	Votes         []Vote    `json:"votes,omitempty"`       // for the release that is pending
+	Clash         bool      `json:"clash,omitempty"`       // evidence contradicts what was known
+	Compensates   string    `json:"compensates,omitempty"` // the operation that it makes up for
+	CompensatedBy string    `json:"compensated_by,omitempty"`
+	Redoes        string    `json:"redoes,omitempty"` // the operation that it is a deliberate second time of
+	Queue         string    `json:"queue,omitempty"`  // the group, or actor, that decides a quarantine; empty: whoever may release
+	Final         State     `json:"final,omitempty"`  // of a tombstone: what it was
+	Attempts      int64     `json:"attempts,omitempty"`
+	First         time.Time `json:"first,omitzero"` // dispatch, by the database's clock
+	Last          time.Time `json:"last,omitzero"`
+	Settles       time.Time `json:"settles,omitzero"` // in doubt: from when on a look-up's "absent" is trusted
 
 	// Where it was reserved, and then where it was dispatched last.
 	Lineage    string `json:"lineage"`
@@ -91,37 +102,6 @@ type Operation struct {
 	params  []byte          // sealed
 	outcome []byte          // sealed
 	rev     int64
-}
-
-// to moves an operation on, or says why it may not.
-func (o *Operation) to(next State, now time.Time, reason string) error {
-	r := law(o.State, next)
-	held := false
-	switch r {
-	case "T2", "T3":
-		held = !o.Doubt // what may have happened is not given up, nor sent as if it were new
-	case "T5", "T6":
-		held = !o.Doubt // proof about one attempt is none about an earlier one
-	case "T8":
-		held = o.Doubt
-	case "T1", "T4", "T7", "T9", "T10":
-		held = true
-	}
-	if !held {
-		from := o.State
-		if from == absent {
-			from = "absent"
-		}
-		return fmt.Errorf("effect %q %s: operation %s may not go from %s to %s; nothing was changed", o.Effect, o.Ref, o.Key, from, next)
-	}
-	switch r {
-	case "T7":
-		o.Doubt = true
-	case "T4", "T9", "T10":
-		o.Doubt = false
-	}
-	o.State, o.Reason, o.Updated = next, reason, now
-	return nil
 }
 
 // sendable says whether the target still remembers the key, with a margin of a tenth of its retention.
@@ -146,18 +126,46 @@ type Attempt struct {
 	Task       string    `json:"task"`
 	Call       string    `json:"call"`
 	Grant      string    `json:"grant,omitempty"`
+	Permit     string    `json:"permit,omitempty"` // that it used up
 	At         time.Time `json:"at"`
 	Deadline   time.Time `json:"deadline"`
 	Outcome    string    `json:"outcome,omitempty"` // "applied", "not sent", "rejected", "unknown"; empty while it runs
 	Ended      time.Time `json:"ended,omitzero"`
 }
 
+// Verdict is what a person decides about an operation that nothing else settles.
+type Verdict string
+
+// The verdicts.
+const (
+	VerdictApplied    Verdict = "applied"     // it happened
+	VerdictNotApplied Verdict = "not applied" // it did not happen and will not
+	VerdictSendOnce   Verdict = "send once"   // one more dispatch, whatever became of those before
+	VerdictAbandon    Verdict = "abandon"     // nobody will know, and it is not sent again
+)
+
+// leads says whether a verdict brings an operation into a state.
+func (v Verdict) leads(to State) bool {
+	return map[Verdict]State{
+		VerdictApplied: StateCommitted, VerdictNotApplied: StateReserved, VerdictSendOnce: StateDispatched, VerdictAbandon: StateVoided,
+	}[v] == to
+}
+
+// Vote is one person's decision of the two that a release needs.
+type Vote struct {
+	By      string    `json:"by"`
+	Verdict Verdict   `json:"verdict"`
+	Receipt string    `json:"receipt,omitempty"` // its digest
+	At      time.Time `json:"at"`
+}
+
 // Evidence is what settled a doubt, or tried to.
 type Evidence struct {
 	N         int64     `json:"-"` // counts from 1
 	Operation string    `json:"-"`
-	Kind      string    `json:"kind"`  // "look-up", "person"
-	Found     string    `json:"found"` // "applied", "absent"
+	Kind      string    `json:"kind"`              // "look-up", "person", "vote", "late", or the source that was named
+	Found     string    `json:"found"`             // "applied", "absent", or a Verdict
+	Attempt   int64     `json:"attempt,omitempty"` // that a late result is of
 	By        string    `json:"by,omitempty"`
 	Reason    string    `json:"reason,omitempty"`
 	Receipt   string    `json:"receipt,omitempty"`

@@ -1,150 +1,190 @@
 package effect
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/approval"
 )
 
-var states = []State{absent, StateReserved, StateDispatched, StateCommitted, StateRejected, StateInDoubt, StateVoided, StateDenied}
+var states = []State{
+	absent, StateReserved, StateDispatched, StateCommitted, StateRejected, StateVoided, StateDenied, StateInDoubt, StateQuarantined,
+	StateReleased, StateCompensating, StateCompensated, StateCompensationFailed, StateTombstone,
+}
 
-// Every pair of states: the ten rules, and nothing else. Each rule is tried with and without a doubt.
+// way is one transition, an operation that may make it, and what takes that right away, guard by guard.
+type way struct {
+	rule     rule
+	from, to State
+	has      func(*Operation) // what the operation needs to have
+	grounds  grounds
+	lacks    map[string]func(*Operation, *grounds) // by the words of the guard
+	doubt    bool                                  // in doubt afterwards, when it was before
+}
+
+func inDoubt(o *Operation)    { o.Doubt = true }
+func oneAttempt(o *Operation) { o.Attempts = 1 }
+func verdict(v Verdict) func(*Operation) {
+	return func(o *Operation) { o.Released, o.Permit = v, "evidence 1" }
+}
+
+type lacks = map[string]func(*Operation, *grounds)
+
+// ways are the law as the specification has it.
+func ways() []way {
+	another := func(_ *Operation, f *grounds) { f.attempt = 2 }
+	doubt := func(o *Operation, _ *grounds) { o.Doubt = true }
+	sure := func(o *Operation, _ *grounds) { o.Doubt = false }
+	unequal := func(o *Operation, _ *grounds) { o.Released = "" }
+	start := grounds{allowed: true, reconciled: true, original: true}
+	out := []way{
+		{"T1", absent, StateReserved, nil, grounds{}, lacks{"there already": func(o *Operation, _ *grounds) { o.rev = 1 }}, true},
+		{"T2", StateReserved, StateVoided, nil, grounds{}, lacks{"cannot be given up": doubt}, false},
+		{"T2", StateReserved, StateDenied, nil, grounds{}, lacks{"cannot be given up": doubt}, false},
+		{"T3", StateReserved, StateDispatched, nil, start, lacks{
+			"as if it were new":  doubt,
+			"nobody has allowed": func(_ *Operation, f *grounds) { f.allowed = false },
+			"not reconciled":     func(_ *Operation, f *grounds) { f.reconciled = false },
+			"does not stand":     func(_ *Operation, f *grounds) { f.original = false },
+		}, false},
+		{"T4", StateDispatched, StateCommitted, oneAttempt, grounds{attempt: 1}, lacks{"another attempt": another}, false},
+		{"T5", StateDispatched, StateReserved, oneAttempt, grounds{attempt: 1}, lacks{"another attempt": another, "none about an earlier": doubt}, false},
+		{"T6", StateDispatched, StateRejected, oneAttempt, grounds{attempt: 1}, lacks{"another attempt": another, "nothing of an earlier": doubt}, false},
+		{"T7", StateDispatched, StateInDoubt, oneAttempt, grounds{attempt: 1}, lacks{
+			"another attempt": another, "living process": func(_ *Operation, f *grounds) { f.alive = true },
+		}, true},
+		{"T8", StateInDoubt, StateDispatched, inDoubt, grounds{keyed: true, budget: true}, lacks{
+			"no doubt": sure, "forgotten the key": func(_ *Operation, f *grounds) { f.keyed = false },
+			"budget": func(_ *Operation, f *grounds) { f.budget = false },
+		}, true},
+		{"T10", StateInDoubt, StateReserved, inDoubt, grounds{evidence: true, trusted: true}, lacks{
+			"evidence": func(_ *Operation, f *grounds) { f.evidence = false }, "too early": func(_ *Operation, f *grounds) { f.trusted = false },
+		}, false},
+		{"T11", StateInDoubt, StateQuarantined, inDoubt, grounds{hopeless: true}, lacks{
+			"no doubt": sure, "can settle it": func(_ *Operation, f *grounds) { f.hopeless = false },
+		}, true},
+		{"T12", StateQuarantined, StateReleased, inDoubt, grounds{person: true, agreed: true}, lacks{
+			"only a person": func(_ *Operation, f *grounds) { f.person = false }, "second person": func(_ *Operation, f *grounds) { f.agreed = false },
+		}, true},
+		{"T13", StateReleased, StateCommitted, verdict(VerdictApplied), grounds{}, lacks{"not what was decided": unequal}, false},
+		{"T13", StateReleased, StateReserved, verdict(VerdictNotApplied), grounds{}, lacks{"not what was decided": unequal}, false},
+		{"T13", StateReleased, StateVoided, verdict(VerdictAbandon), grounds{}, lacks{"not what was decided": unequal}, true},
+		{"T13", StateReleased, StateDispatched, verdict(VerdictSendOnce), grounds{}, lacks{
+			"not what was decided": unequal, "used already": func(o *Operation, _ *grounds) { o.Permit = "" },
+		}, true},
+		{"T16", StateTombstone, StateReserved, nil, start, lacks{"forgotten": func(*Operation, *grounds) {}}, true},
+		{"T16", StateTombstone, StateDispatched, nil, start, lacks{"forgotten": func(*Operation, *grounds) {}}, true},
+	}
+	for _, from := range []State{StateInDoubt, StateQuarantined} {
+		out = append(out, way{"T9", from, StateCommitted, inDoubt, grounds{evidence: true}, lacks{
+			"evidence": func(_ *Operation, f *grounds) { f.evidence = false }, "contradicts": func(o *Operation, _ *grounds) { o.Clash = true },
+		}, false})
+	}
+	not := lacks{"no compensation": func(_ *Operation, f *grounds) { f.original = false }}
+	for _, pair := range [][2]State{
+		{StateCommitted, StateCompensating}, {StateCompensationFailed, StateCompensating}, {StateCompensated, StateCompensating},
+		{StateCompensating, StateCommitted}, {StateCompensating, StateCompensated}, {StateCompensating, StateCompensationFailed},
+	} {
+		out = append(out, way{"T14", pair[0], pair[1], nil, grounds{original: true}, not, true})
+	}
+	for _, from := range []State{StateCommitted, StateRejected, StateVoided, StateDenied, StateCompensated} {
+		out = append(out, way{"T15", from, StateTombstone, nil, grounds{aged: true}, lacks{
+			"never expires": doubt, "retention": func(_ *Operation, f *grounds) { f.aged = false },
+		}, true})
+	}
+	for _, from := range []State{StateReserved, StateCommitted, StateRejected, StateVoided, StateDenied, StateReleased} {
+		out = append(out, way{"T17", from, StateQuarantined, nil, grounds{contradicts: true}, lacks{
+			"contradicts": func(_ *Operation, f *grounds) { f.contradicts = false },
+		}, true})
+	}
+	return out
+}
+
+// Every pair of states: the rules, and nothing else.
 func TestTheLawOfStates(t *testing.T) {
 	t.Parallel()
-	type guarded struct {
-		rule         rule
-		clear, doubt bool // may go without, and with, an earlier attempt in doubt
-		after        bool // in doubt afterwards, when it was before
+	want := map[[2]State]rule{}
+	for _, w := range ways() {
+		want[[2]State{w.from, w.to}] = w.rule
 	}
-	want := map[[2]State]guarded{
-		{absent, StateReserved}:           {"T1", true, true, true},
-		{StateReserved, StateVoided}:      {"T2", true, false, false},
-		{StateReserved, StateDenied}:      {"T2", true, false, false},
-		{StateReserved, StateDispatched}:  {"T3", true, false, false},
-		{StateDispatched, StateCommitted}: {"T4", true, true, false},
-		{StateDispatched, StateReserved}:  {"T5", true, false, false},
-		{StateDispatched, StateRejected}:  {"T6", true, false, false},
-		{StateDispatched, StateInDoubt}:   {"T7", true, true, true},
-		{StateInDoubt, StateDispatched}:   {"T8", false, true, true},
-		{StateInDoubt, StateCommitted}:    {"T9", true, true, false},
-		{StateInDoubt, StateReserved}:     {"T10", true, true, false},
-	}
-	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	for _, from := range states {
 		for _, to := range states {
-			w := want[[2]State{from, to}]
-			if got := law(from, to); got != w.rule {
-				t.Errorf("%q to %q is rule %q, want %q", from, to, got, w.rule)
+			if got := law(from, to); got != want[[2]State{from, to}] {
+				t.Errorf("%q to %q is rule %q, want %q", from, to, got, want[[2]State{from, to}])
 			}
-			for _, doubt := range []bool{false, true} {
-				o := Operation{Effect: "e", Ref: Ref("k", "1"), Key: "abc", State: from, Doubt: doubt}
-				before := o
-				err := o.to(to, now, "because")
-				may := w.clear && !doubt || w.doubt && doubt
-				switch {
-				case (err == nil) != may:
-					t.Errorf("%q to %q with doubt %v: %v, want allowed %v", from, to, doubt, err, may)
-				case err != nil && (o.State != before.State || o.Doubt != before.Doubt || !strings.Contains(err.Error(), "nothing was changed")):
-					t.Errorf("%q to %q was refused with %q and left %+v", from, to, err, o)
-				case err == nil && (o.State != to || o.Reason != "because" || !o.Updated.Equal(now)):
-					t.Errorf("%q to %q left %+v", from, to, o)
-				case err == nil && doubt && o.Doubt != w.after:
-					t.Errorf("%q to %q left doubt %v, want %v", from, to, o.Doubt, w.after)
-				case err == nil && to == StateInDoubt && !o.Doubt:
-					t.Errorf("%q to %q left no doubt", from, to)
-				}
+			if law(from, to) != "" {
+				continue
+			}
+			o := Operation{State: from, Attempts: 1}
+			all := grounds{true, true, 1, false, true, true, true, true, true, true, true, true, true, true}
+			if err := o.to(to, time.Time{}, "", all); err == nil || o.State != from {
+				t.Errorf("%q went to %q: %v", from, to, err)
 			}
 		}
 	}
 }
 
-// What comes next, for each state of an operation and of its request.
-func TestNext(t *testing.T) {
+// Each transition goes with what it needs, and not when one of it is missing; nothing is changed then.
+func TestEveryGuard(t *testing.T) {
 	t.Parallel()
-	mine, other := Print{1, "m", "w"}, Print{1, "m2", "w2"}
-	levels := approval.Levels{{To: "finance"}}
-	op := func(s State, p Print, task string) *Operation { return &Operation{State: s, Proposed: p, Task: task} }
-	req := func(s approval.State, call string) *approval.Request { return &approval.Request{State: s, Call: call} }
-	no := req(approval.Denied, "call")
-	for _, c := range []struct {
-		name   string
-		levels approval.Levels
-		seen   seen
-		want   step
-	}{
-		{"nothing there", nil, seen{}, toMint},
-		{"nothing there, needs a yes", levels, seen{}, toMint},
-		{"nothing there, denied before", levels, seen{denied: no}, toDenied},
-		{"committed", nil, seen{op: op(StateCommitted, mine, "me")}, toReturn},
-		{"committed by another task", nil, seen{op: op(StateCommitted, mine, "you")}, toReuse},
-		{"committed by another task, noted", nil, seen{op: op(StateCommitted, mine, "you"), known: true}, toReturn},
-		{"committed, my grant unspent", levels, seen{op: op(StateCommitted, mine, "you"), known: true, request: req(approval.Granted, "call")}, toReuse},
-		{"committed, my request open", levels, seen{op: op(StateCommitted, mine, "you"), known: true, request: req(approval.Requested, "call")}, toReuse},
-		{"committed, my request ended", levels, seen{op: op(StateCommitted, mine, "you"), known: true, request: req(approval.Lapsed, "call")}, toReturn},
-		{"committed, other parameters", nil, seen{op: op(StateCommitted, other, "me")}, toChanged},
-		{"dispatched, its owner lives", nil, seen{op: op(StateDispatched, mine, "you"), alive: true}, toBusy},
-		{"dispatched, its owner is gone", nil, seen{op: op(StateDispatched, mine, "you")}, toDoubt},
-		{"dispatched, other parameters", nil, seen{op: op(StateDispatched, other, "me")}, toChanged},
-		{"in doubt", levels, seen{op: op(StateInDoubt, mine, "you")}, toSettle},
-		{"in doubt, other parameters", levels, seen{op: op(StateInDoubt, other, "me")}, toChanged},
-		{"rejected", nil, seen{op: op(StateRejected, mine, "you")}, toRejected},
-		{"rejected, corrected", nil, seen{op: op(StateRejected, other, "you")}, toMint},
-		{"voided", nil, seen{op: op(StateVoided, mine, "you")}, toMint},
-		{"voided, other parameters", nil, seen{op: op(StateVoided, other, "you")}, toMint},
-		{"denied", levels, seen{op: op(StateDenied, mine, "you"), denied: no}, toDenied},
-		{"denied, another call", levels, seen{op: op(StateDenied, other, "you")}, toMint},
-		{"denied, back to a call that was denied earlier", levels, seen{op: op(StateDenied, other, "you"), denied: no}, toDenied},
-		{"reserved", nil, seen{op: op(StateReserved, mine, "you")}, toDispatch},
-		{"reserved, nobody asked", levels, seen{op: op(StateReserved, mine, "you")}, toAsk},
-		{"reserved, open", levels, seen{op: op(StateReserved, mine, "me"), request: req(approval.Requested, "call")}, toWait},
-		{"reserved, open for another call", levels, seen{op: op(StateReserved, mine, "me"), request: req(approval.Requested, "call2")}, toAsk},
-		{"reserved, granted", levels, seen{op: op(StateReserved, mine, "me"), request: req(approval.Granted, "call")}, toDispatch},
-		{"reserved, granted for another call", levels, seen{op: op(StateReserved, mine, "me"), request: req(approval.Granted, "call2")}, toAsk},
-		{"reserved, said no", levels, seen{op: op(StateReserved, mine, "me"), request: req(approval.Denied, "call"), denied: no}, toDeny},
-		{"reserved, said no to another thread", levels, seen{op: op(StateReserved, mine, "you"), denied: no}, toDeny},
-		{"reserved, nobody answered", levels, seen{op: op(StateReserved, mine, "me"), request: req(approval.Expired, "call")}, toDeny},
-		{"reserved, grant too old", levels, seen{op: op(StateReserved, mine, "me"), request: req(approval.Lapsed, "call")}, toAsk},
-		{"reserved, withdrawn", levels, seen{op: op(StateReserved, mine, "me"), request: req(approval.Withdrawn, "call")}, toAsk},
-		{"reserved, other parameters from its task", levels, seen{op: op(StateReserved, other, "me"), request: req(approval.Requested, "call2")}, toMint},
-		{"reserved, other parameters after the yes", levels, seen{op: op(StateReserved, other, "me"), request: req(approval.Granted, "call2")}, toChanged},
-		{"reserved, other parameters from elsewhere", levels, seen{op: op(StateReserved, other, "you")}, toChanged},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	for _, w := range ways() {
+		t.Run(fmt.Sprintf("%s %s to %s", w.rule, w.from, w.to), func(t *testing.T) {
 			t.Parallel()
-			w := &doing{d: &declaration{levels: c.levels}, info: pawl.TaskInfo{Task: "me"}, print: mine, call: "call"}
-			if got := w.next(&c.seen); got != c.want {
-				t.Errorf("next is %d, want %d", got, c.want)
+			fresh := func() (*Operation, grounds) {
+				o := &Operation{Effect: "e", Ref: Ref("k", "1"), Key: "abc", State: w.from}
+				if w.has != nil {
+					w.has(o)
+				}
+				return o, w.grounds
+			}
+			if o, f := fresh(); w.rule != "T16" {
+				before := o.Doubt
+				if err := o.to(w.to, now, "because", f); err != nil {
+					t.Fatal(err)
+				}
+				if o.State != w.to || o.Reason != "because" || !o.Updated.Equal(now) || before && o.Doubt != w.doubt || o.Permit != "" {
+					t.Errorf("it left %+v", o)
+				}
+				if w.rule == "T7" && !o.Doubt || w.rule == "T17" && (!o.Doubt || !o.Clash) {
+					t.Errorf("it left no doubt: %+v", o)
+				}
+			}
+			n := 0
+			o, f := fresh()
+			n = len(o.guards(w.rule, w.to, f))
+			if w.rule == "T13" && w.to != StateDispatched {
+				n = 1
+			}
+			if n != len(w.lacks) {
+				t.Errorf("%d guards, and the table takes away %d", n, len(w.lacks))
+			}
+			for words, take := range w.lacks {
+				o, f := fresh()
+				take(o, &f)
+				state, doubt := o.State, o.Doubt
+				err := o.to(w.to, now, "because", f)
+				law := (*LawError)(nil)
+				if !errors.As(err, &law) || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), "nothing was changed") {
+					t.Errorf("without %q: %v", words, err)
+				}
+				if o.State != state || o.Doubt != doubt || o.Reason != "" {
+					t.Errorf("without %q it left %+v", words, o)
+				}
 			}
 		})
 	}
 }
 
-// The same key is sent again up to nine tenths of the time that the target remembers it.
-func TestKeysAreSentAgainWithinTheRetentionOnly(t *testing.T) {
+// What a state says of itself, for all of them.
+func TestStatesKnowThemselves(t *testing.T) {
 	t.Parallel()
-	first := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
-	o := Operation{First: first}
-	for _, c := range []struct {
-		name      string
-		retention time.Duration
-		after     time.Duration
-		want      bool
-	}{
-		{"at once", 10 * time.Hour, 0, true},
-		{"a minute before", 10 * time.Hour, 9*time.Hour - time.Minute, true},
-		{"at the margin", 10 * time.Hour, 9 * time.Hour, false},
-		{"a minute after", 10 * time.Hour, 9*time.Hour + time.Minute, false},
-		{"no keys", 0, 0, false},
-		{"for ever", Forever, 100 * 365 * 24 * time.Hour, true},
-	} {
-		if got := o.sendable(c.retention, first.Add(c.after)); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+	for _, s := range states {
+		happened := s == StateCommitted || s == StateCompensating || s == StateCompensated || s == StateCompensationFailed
+		unknown := s == StateInDoubt || s == StateQuarantined
+		if s.happened() != happened || s.Unknown() != unknown || s.open() != (unknown || s == StateDispatched) || s.known() != (s != absent) {
+			t.Errorf("%q: happened %v, unknown %v, open %v, known %v", s, s.happened(), s.Unknown(), s.open(), s.known())
 		}
-	}
-	if (&Operation{}).sendable(Forever, first) {
-		t.Error("an operation that was never dispatched is sent again")
 	}
 }

@@ -16,9 +16,6 @@ import (
 // effects is the tenant's desk.
 func (h *home) effects() *effect.Desk { return h.Ledger.Desk(h.eng, h.DB) }
 
-// inDoubt is the state of an operation whose outcome nobody knows.
-const inDoubt effect.State = "in_doubt"
-
 // operationView is an operation as it is printed.
 type operationView struct {
 	Key      string       `json:"key"`
@@ -104,7 +101,7 @@ func (p *Program) effectsList() *cobra.Command {
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&state, "state", "", "only operations in this `state`: reserved, dispatched, committed, rejected, in_doubt, voided, denied")
+	fl.StringVar(&state, "state", "", "only operations in this `state`: reserved, dispatched, committed, rejected, voided, denied, in_doubt, quarantined, released, compensating, compensated, compensation_failed, tombstone")
 	fl.StringVar(&f.Effect, "effect", "", "only operations of this `effect`")
 	fl.StringVar(&thread, "thread", "", "only operations of this `thread`")
 	fl.BoolVar(&only, "unknown", false, "only those of which nobody knows whether they happened")
@@ -135,7 +132,7 @@ func tableOfOperations(g *Page, list []operationView) {
 	var rows [][]string
 	for _, o := range list {
 		state := string(o.State)
-		if o.Unknown && o.State != inDoubt {
+		if o.Unknown && !o.State.Unknown() {
 			state += " (unknown)"
 		}
 		rows = append(rows, []string{o.Key[:12], state, o.Effect, o.Ref, fmt.Sprint(o.Attempts), o.Thread, g.Ago(o.Updated), short(o.Receipt, 20)})
@@ -224,26 +221,33 @@ func (v *shownView) print(g *Page, p *Program) {
 	}
 }
 
-const aboutSettle = `Say what became of an operation in doubt, when you found out by other means: that it happened, with its receipt as JSON, or
-that it did not happen and will not. --reason says how you know. The threads that wait for it go on with a resume; one
-that was not applied may be sent again.
+const aboutSettle = `Decide about an operation of unknown outcome, when you found out by other means or have to choose: that it happened, with
+its receipt as JSON; that it did not happen and will not, so that it may be sent again; that it is sent once more, whatever
+happened; or that it is given up. --reason says how you know, or why. The threads that wait for it go on with a resume.
+Where the effect asks for two people, the first decision is recorded and counts once another person decides the same.
 
 Exit 5: it is not in doubt, or still on its way.`
 
 func (p *Program) effectsSettle() *cobra.Command {
 	var applied string
-	var not bool
+	var not, once, abandon bool
 	c := &cobra.Command{
-		Use: "settle KEY", Aliases: []string{"reconcile"}, Short: "Say what became of an operation in doubt", Long: aboutSettle,
+		Use: "settle KEY", Aliases: []string{"release", "reconcile"}, Short: "Decide what becomes of an operation of unknown outcome", Long: aboutSettle,
 		Args: p.takes(1, "an operation's key, or eight digits of it"),
 		Example: `  pawl effects settle 5d41402a --applied '{"id": "tr-991"}' --reason "on the bank's statement"
-  pawl effects settle 5d41402a --not-applied --reason "the bank has no such transfer"`,
+  pawl effects settle 5d41402a --not-applied --reason "the bank has no such transfer"
+  pawl effects settle 5d41402a --send-once --reason "the bank refuses duplicates by hand"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			found := effect.NotApplied()
+			found, said := effect.NotApplied(), 0
+			for _, is := range []bool{applied != "", not, once, abandon} {
+				if is {
+					said++
+				}
+			}
 			switch {
-			case (applied == "") == !not:
-				return p.misuse(cmd, errors.New("say what happened: --applied RECEIPT or --not-applied"))
+			case said != 1:
+				return p.misuse(cmd, errors.New("decide one thing: --applied RECEIPT, --not-applied, --send-once or --abandon"))
 			case p.reason == "":
 				return p.misuse(cmd, errors.New("say with --reason how you know"))
 			case applied != "":
@@ -255,12 +259,16 @@ func (p *Program) effectsSettle() *cobra.Command {
 					return p.misuse(cmd, errors.New("the receipt is no JSON; text needs quotes, as in '\"tr-991\"'"))
 				}
 				found = effect.Applied(json.RawMessage(doc))
+			case once:
+				found = effect.SendOnce()
+			case abandon:
+				found = effect.Abandon()
 			}
 			return p.within(ctx, func(h *home) error {
 				if applied != "" && !h.Keyed {
 					return &Error{Failed, fmt.Errorf("the receipt would be sealed under a key that ends with this process: the key file %s.key is not there; nothing was changed", p.db)}
 				}
-				op, err := h.effects().Settle(ctx, args[0], found, p.reason)
+				op, err := h.effects().Release(ctx, args[0], found, p.reason)
 				if err != nil {
 					return err
 				}
@@ -275,6 +283,8 @@ func (p *Program) effectsSettle() *cobra.Command {
 	}
 	c.Flags().StringVar(&applied, "applied", "", "it happened, with this `receipt` as JSON, or - for the standard input")
 	c.Flags().BoolVar(&not, "not-applied", false, "it did not happen and will not")
-	c.Flags().StringVar(&p.reason, "reason", "", "`how` you know; kept as evidence")
+	c.Flags().BoolVar(&once, "send-once", false, "permit one more dispatch, whatever became of those before")
+	c.Flags().BoolVar(&abandon, "abandon", false, "give it up: nobody will know, and it is not sent again")
+	c.Flags().StringVar(&p.reason, "reason", "", "`how` you know, or why; kept as evidence")
 	return c
 }

@@ -331,6 +331,11 @@ func (h *Home) With(ctx context.Context, do func(ctx context.Context, tx storage
 // withinKey holds the home whose With a context comes from.
 type withinKey struct{}
 
+// Late runs do in one Update of its own, whoever owns the thread.
+func (h *Home) Late(ctx context.Context, do func(ctx context.Context, tx storage.Tx) error) error {
+	return h.store.DB.Update(ctx, do)
+}
+
 // Box packs the bodies of this thread's rows.
 func (h *Home) Box() records.Box { return h.store.Box }
 

@@ -190,7 +190,7 @@ func plannedAgain(t *testing.T, _ *report) {
 					same(t, "proposals", calls, 3)
 					saw(t, target, 1, 0, 1)
 					said := effect.Applied(receipt{target.Rows()[0].ID})
-					if _, err := o.effects.Settle(actor("ops"), o.operation(t).Key, said, "it is on the statement"); err != nil {
+					if _, err := o.effects.Release(actor("ops"), o.operation(t).Key, said, "it is on the statement"); err != nil {
 						t.Fatal(err)
 					}
 					out, err = th.Resume(ctx)
@@ -243,7 +243,7 @@ func failedAndApplied(t *testing.T, _ *report) {
 					want := c.ends
 					if want == "" {
 						if want = effect.StateCommitted; mode == pawltest.TargetOpaque {
-							want = effect.StateInDoubt
+							want = effect.StateQuarantined
 							same(t, "waits for", mustWaitFor(t, out, err, 1)[0].Kind, "doubt")
 						}
 					}

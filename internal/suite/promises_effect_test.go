@@ -48,7 +48,7 @@ func anyVerbs(t *testing.T, h *home, mode pawltest.TargetMode, r *rand.Rand, inv
 			} else {
 				said++
 			}
-			if _, err := o.effects.Settle(actor("ops"), op.Key, is, "looked it up"); err != nil {
+			if _, err := o.effects.Release(actor("ops"), op.Key, is, "looked it up"); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -382,7 +382,7 @@ func redactedCall(t *testing.T, v *vault) {
 	}
 	v.scan(t, "in doubt", "t")
 	op := v.requests(t)[0].Operation
-	if _, err := v.Ledger.Desk(v.Engine, v.DB).Settle(cfo(t.Context()), op, effect.NotApplied(), "looked"); err != nil {
+	if _, err := v.Ledger.Desk(v.Engine, v.DB).Release(cfo(t.Context()), op, effect.NotApplied(), "looked"); err != nil {
 		t.Fatal(err)
 	}
 	v.say = nil

@@ -182,14 +182,14 @@ func (f *fate) afterwards(t *testing.T) {
 		same(t, "waits for", q.Kind, "doubt")
 		says(t, string(q.Body), `"operation"`, `"reason":"the process that dispatched it is gone, and left no outcome"`)
 	}
-	same(t, "the operation", o.operation(t).State, effect.StateInDoubt)
+	same(t, "the operation", o.operation(t).State, effect.StateQuarantined)
 	same(t, "the target saw", f.bank.books(t).Count, counted)
 	id, sends := "tx-by-hand", 0
 	said := effect.Applied(receipt{id})
 	if f.Rows == 0 {
 		said, sends = effect.NotApplied(), 1
 	}
-	if _, err := o.effects.Settle(actor("ops"), o.operation(t).Key, said, "looked into the bank's own books"); err != nil {
+	if _, err := o.effects.Release(actor("ops"), o.operation(t).Key, said, "looked into the bank's own books"); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "after the word of a person", o.toEnd(t, th, "17"), "done")

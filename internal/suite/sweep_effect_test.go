@@ -149,7 +149,7 @@ func (p *sweepPay) decided(ctx context.Context, eng *pawl.Engine, q pawl.Questio
 			pawltest.Called(ctx, "said absent")
 			said = effect.NotApplied()
 		}
-		_, err = led.Desk(eng, db).Settle(person, body.Operation, said, "looked it up")
+		_, err = led.Desk(eng, db).Release(person, body.Operation, said, "looked it up")
 		return err
 	}
 	desk := approval.NewDesk(eng, db)
@@ -213,7 +213,7 @@ func (p *sweepPay) unknown(ctx context.Context, eng *pawl.Engine) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	open, err := led.Desk(eng, pawltest.Home(ctx)).List(ctx, effect.Filter{State: effect.StateInDoubt})
+	open, err := led.Desk(eng, pawltest.Home(ctx)).Unknown(ctx)
 	return len(open) > 0, err
 }
 
