@@ -44,26 +44,27 @@ const MaxReason = 4096
 // [*RateError].
 // The same actor granting the same call again is told the same.
 func (d *Desk) Approve(ctx context.Context, id string, by Decision) (*Request, error) {
-	return d.decide(ctx, Choice{id, VerbApprove, by})
+	return d.decide(ctx, Choice{ID: id, Verb: VerbApprove, Decision: by})
 }
 
 // Reject denies a request. The denial is remembered: the same call under the same reference is not asked about again,
 // whichever thread wants it. The refusals are those of Approve, but that no digest is needed; one that is given must fit.
 func (d *Desk) Reject(ctx context.Context, id string, by Decision) (*Request, error) {
-	return d.decide(ctx, Choice{id, VerbReject, by})
+	return d.decide(ctx, Choice{ID: id, Verb: VerbReject, Decision: by})
 }
 
 // Revoke takes a grant back that was not used yet: the call is asked about anew. Whoever may decide the request may do it,
 // with a reason. Revoked, it is told so again. A grant that was used is a [*UsedError]: what was dispatched is not taken back.
 func (d *Desk) Revoke(ctx context.Context, id, reason string) (*Request, error) {
-	return d.decide(ctx, Choice{id, VerbRevoke, Decision{Reason: reason}})
+	return d.decide(ctx, Choice{ID: id, Verb: VerbRevoke, Decision: Decision{Reason: reason}})
 }
 
 // Choice is a decision on one of several requests.
 type Choice struct {
 	ID   string
-	Verb pawl.Verb // VerbApprove, VerbReject or VerbRevoke
+	Verb pawl.Verb // VerbApprove, VerbReject, VerbRevoke; VerbEdit at the effect's desk
 	Decision
+	Changes []Change // of the parameters, for VerbEdit: Path and New
 }
 
 // Decided is what became of one choice.
@@ -93,7 +94,7 @@ func (d *Desk) decide(ctx context.Context, c Choice) (*Request, error) {
 	tenant, actor := d.eng.TenantName(), pawl.ActorFrom(ctx)
 	switch {
 	case outcome(c.Verb) == "":
-		return nil, fmt.Errorf("approval: %s: this desk does not know how to %q a request; nothing was decided", c.ID, c.Verb)
+		return nil, fmt.Errorf("approval: %s: this desk does not %q a request (a call is changed at the effect's desk); nothing was decided", c.ID, c.Verb)
 	case len(c.Reason) > MaxReason || !utf8.ValidString(c.Reason):
 		return nil, fmt.Errorf("approval: the reason for %s has %d bytes; at most %d of valid UTF-8 are kept; nothing was decided",
 			c.ID, len(c.Reason), MaxReason)
@@ -107,7 +108,10 @@ func (d *Desk) decide(ctx context.Context, c Choice) (*Request, error) {
 	var refusal error
 	err := d.db.Update(ctx, func(_ context.Context, tx storage.Tx) error {
 		r, refused, err := d.settle(tx, tenant, actor, c)
-		out, refusal = r, refused
+		if refusal = refused; err == nil && refused == nil {
+			seen := r.seen(tx.Now())
+			out = &seen
+		}
 		return err
 	})
 	if unknown := (*storage.UnknownError)(nil); errors.As(err, &unknown) && refusal == nil && out != nil {
