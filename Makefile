@@ -3,13 +3,14 @@ GO ?= go
 STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
 MODULES = . bench
 
-.PHONY: help test lint bench sweep fuzz
+.PHONY: help test lint bench sweep conformance-record
 
 help:
 	@echo "make test   every test in every module, with the race detector; crash sweeps without it"
 	@echo "make lint   gofmt, vet, staticcheck, module files"
 	@echo "make bench  the figures, beside the raw limits of this machine"
 	@echo "make sweep  the crash sweep at full depth (about 10 times the stop points)"
+	@echo "make conformance-record  records the scenarios on LangGraph again and compares random graphs (needs python3)"
 
 # The long ones run without the race detector, which would make their thousands of processes take an hour.
 LONG = TestSweep|TestChaos|TestCut
@@ -29,3 +30,10 @@ bench:
 
 sweep:
 	PAWL_SWEEP=full $(GO) test -timeout 2h -run "TestSweep" -v ./internal/suite
+
+# LangGraph's traces: an environment of its own with the pinned packages, and 500 random graphs beside the scenarios.
+VENV = .conformance
+conformance-record:
+	@test -x $(VENV)/bin/python || python3 -m venv $(VENV)
+	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r conformance/record/requirements.lock
+	$(GO) run ./conformance/renew -python $(VENV)/bin/python -random 500

@@ -1,0 +1,152 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// State is the state of every scenario.
+type State struct {
+	Log pawl.Append[string] `json:"log"`
+	N   pawl.Sum[int64]     `json:"n"`
+	X   pawl.Last[string]   `json:"x"`
+	Y   pawl.Last[string]   `json:"y"`
+}
+
+func (v *Values) write(s *State) {
+	s.Log.Add(v.Log...)
+	if v.N != 0 {
+		s.N.Add(v.N)
+	}
+	if v.X != nil {
+		s.X.Set(*v.X)
+	}
+	if v.Y != nil {
+		s.Y.Set(*v.Y)
+	}
+}
+
+// entries counts the starts of each node, and of each of its payloads.
+type entries struct {
+	mu sync.Mutex
+	n  map[string]int
+	of map[[2]string]int
+}
+
+func (e *entries) start(node, arg string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.n[node]++
+	e.of[[2]string{node, arg}]++
+	return e.of[[2]string{node, arg}]
+}
+
+func (e *entries) all() map[string]int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.n)
+}
+
+type question = pawl.Interrupt[string, string]
+
+// graph builds the scenario's graph on Pawl.
+func (s *Scenario) graph(count *entries) (*pawl.Graph[State], error) {
+	b := pawl.New[State]("scenario")
+	workers := map[string]*pawl.Worker[State, string]{}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		options := []pawl.NodeOption{}
+		if n.Tries > 1 {
+			options = append(options, pawl.Tries(n.Tries), pawl.Backoff(0, 0))
+		}
+		for _, l := range n.Do {
+			if l.Ask != "" {
+				options = append(options, pawl.Uses(question{Name: l.Ask}))
+			}
+		}
+		if n.Worker {
+			w := pawl.NewWorker(n.Name, func(ctx context.Context, st *State, arg string) error { return n.do(ctx, st, arg, count) }, options...)
+			workers[n.Name] = w
+			b.Add(w)
+			continue
+		}
+		b.Node(n.Name, func(ctx context.Context, st *State) error { return n.do(ctx, st, "", count) }, options...)
+	}
+	for _, e := range s.Edges {
+		b.Edge(e[0], e[1])
+	}
+	for _, j := range s.Joins {
+		b.Join(j.From, j.To)
+	}
+	for _, n := range s.Nodes {
+		for _, r := range n.Routes {
+			b.Route(n.Name, func(st *State) []pawl.Next { return r.choose(st, workers) }, r.targets()...)
+		}
+	}
+	return b.Build()
+}
+
+func (r *Route) targets() []string {
+	seen := map[string]bool{}
+	for _, w := range r.Ways {
+		for _, to := range w.To {
+			seen[to] = true
+		}
+		for _, s := range w.Send {
+			seen[s.To] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+func (r *Route) choose(st *State, workers map[string]*pawl.Worker[State, string]) []pawl.Next {
+	for _, w := range r.Ways {
+		if w.Below != 0 && st.N.Get() >= w.Below {
+			continue
+		}
+		next := pawl.To(w.To...)
+		for _, s := range w.Send {
+			next = append(next, workers[s.To].With(s.Arg)...)
+		}
+		return next
+	}
+	return nil
+}
+
+const failsAfter = 30 * time.Millisecond
+
+// do is the node's function.
+func (n *Node) do(ctx context.Context, st *State, arg string, count *entries) error {
+	entry := count.start(n.Name, arg)
+	var log []string
+	for _, item := range st.Log.All() {
+		log = append(log, item)
+	}
+	seen := map[string]string{"log": strings.Join(log, "+"), "n": fmt.Sprint(st.N.Get()), "x": st.X.Get(), "y": st.Y.Get(), "arg": arg}
+	for _, l := range n.Do {
+		switch {
+		case l.Write != nil:
+			l.Write.write(st)
+		case l.Note != "":
+			st.Log.Add(fmt.Sprintf("%s:%s=%s", n.Name, l.Note, seen[l.Note]))
+		case l.Ask != "":
+			answer, err := question{Name: l.Ask}.Ask(ctx, l.Ask)
+			if err != nil {
+				return err
+			}
+			st.Log.Add(l.Ask + "=" + answer)
+		case l.Fail != nil && entry <= l.Fail.First:
+			<-time.After(failsAfter) // when its siblings are over: a failure would cancel them
+			return errors.New(l.Fail.With)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+"""Runs scenarios on LangGraph and prints their traces: one JSON line {"id", "trace"} for each line of standard input."""
+
+import json
+import operator
+import sys
+import tempfile
+import time
+from typing import Annotated, TypedDict
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.errors import GraphRecursionError, InvalidUpdateError
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, RetryPolicy, Send, interrupt
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[str], operator.add]
+    n: Annotated[int, operator.add]
+    x: str
+    y: str
+
+
+class Scripted(Exception):
+    pass
+
+
+def always(_error):
+    return True
+
+
+def node_of(spec, entries):
+    name = spec["name"]
+    starts = {}  # by payload
+
+    def run(state):
+        entries[name] = entries.get(name, 0) + 1
+        mine = (name, state.get("arg", ""))
+        starts[mine] = starts.get(mine, 0) + 1
+        writes = []
+        for line in spec.get("do") or []:
+            if "write" in line:
+                writes.extend(line["write"].items())
+            elif "note" in line:
+                seen = state.get(line["note"], "")
+                if isinstance(seen, list):
+                    seen = "+".join(seen)
+                writes.append(("log", [f"{name}:{line['note']}={seen}"]))
+            elif "ask" in line:
+                writes.append(("log", [f"{line['ask']}={interrupt(line['ask'])}"]))
+            elif "fail" in line and starts[mine] <= line["fail"]["first"]:
+                time.sleep(0.03)  # siblings end first: what LangGraph stores of them otherwise depends on the scheduler
+                raise Scripted(line["fail"]["with"])
+        return Command(update=writes)
+
+    return run
+
+
+def chooser_of(route):
+    def choose(state):
+        for way in route["ways"]:
+            if way.get("below", 0) and not state.get("n", 0) < way["below"]:
+                continue
+            out = [END if to == "__end__" else to for to in way.get("to") or []]
+            out += [Send(s["to"], {"arg": s["arg"]}) for s in way.get("send") or []]
+            return out
+        return []
+
+    choose.__name__ = route["name"]
+    return choose
+
+
+def build(scenario, entries, saver):
+    graph = StateGraph(State)
+    for spec in scenario["nodes"]:
+        options = {}
+        if spec.get("tries", 0) > 1:
+            options["retry_policy"] = RetryPolicy(
+                max_attempts=spec["tries"], initial_interval=0.0, max_interval=0.0, jitter=False, retry_on=always
+            )
+        if spec.get("defer"):
+            options["defer"] = True
+        graph.add_node(spec["name"], node_of(spec, entries), **options)
+    for source, target in scenario["edges"]:
+        graph.add_edge(source, target)
+    for join in scenario.get("joins") or []:
+        graph.add_edge(join["from"], join["to"])
+    for spec in scenario["nodes"]:
+        for route in spec.get("routes") or []:
+            targets = []
+            for way in route["ways"]:
+                targets += (way.get("to") or []) + [s["to"] for s in way.get("send") or []]
+            graph.add_conditional_edges(spec["name"], chooser_of(route), sorted(set(targets)))
+    return graph.compile(checkpointer=saver)
+
+
+def values_of(values):
+    out = {}
+    for key in ("log", "n", "x", "y"):
+        if values.get(key) not in (None, [], 0):
+            out[key] = values[key]
+    return out
+
+
+def find(app, thread, before):
+    for snapshot in app.get_state_history(thread):
+        if before in snapshot.next:
+            return snapshot.config
+    return None
+
+
+def resume_of(snapshot, answers):
+    open_ = [i for task in snapshot.tasks for i in task.interrupts]
+    return {i.id: answers[i.value] for i in open_ if i.value in answers}
+
+
+def act_on(app, thread, act, last, durability):
+    """Does an act. False: there is nothing to be done it on."""
+    if "run" in act:
+        app.invoke(act["run"], thread, durability=durability)
+        return True
+    if "answer" in act:
+        resume = resume_of(app.get_state(thread), act["answer"]) if last == "waiting" else {}
+        if resume:
+            app.invoke(Command(resume=resume), thread, durability=durability)
+        return bool(resume)
+    if "again" in act:
+        if last == "failed":
+            app.invoke(None, thread, durability=durability)
+        return last == "failed"
+    at = find(app, thread, act["replay"] if "replay" in act else act["fork"]["before"])
+    if at and "fork" in act:
+        at = app.update_state(at, act["fork"]["write"], as_node=act["fork"]["as"])
+    if at:
+        app.invoke(None, at, durability=durability)
+    return bool(at)
+
+
+def seen_of(app, thread, act, last, durability):
+    seen = {"status": "done"}
+    try:
+        if last == "conflict" or not act_on(app, thread, act, last, durability):
+            return {"status": "skipped"}
+    except Scripted:
+        seen.update(status="failed", cause="error")
+    except InvalidUpdateError:
+        seen.update(status="failed", cause="conflict")
+    except GraphRecursionError:
+        seen.update(status="failed", cause="limit")
+    if seen.get("cause") == "conflict":  # reading the latest state would raise it again
+        return seen
+    snapshot = app.get_state(thread)
+    seen["values"] = values_of(snapshot.values)
+    seen["next"] = sorted(snapshot.next)
+    asks = sorted(i.value for task in snapshot.tasks if not task.result for i in task.interrupts)
+    if seen["status"] == "done" and snapshot.next:
+        seen["status"] = "waiting"
+    if asks:
+        seen["asks"] = asks
+    return seen
+
+
+def history_of(app, thread):
+    snapshots = list(app.get_state_history(thread))
+    places = {s.config["configurable"]["checkpoint_id"]: i for i, s in enumerate(snapshots)}
+    out = []
+    for i, s in enumerate(snapshots):
+        parent = s.parent_config["configurable"]["checkpoint_id"] if s.parent_config else None
+        source = s.metadata["source"]
+        out.append(
+            {
+                "step": s.metadata["step"],
+                "source": "edit" if source == "update" else source,
+                "parent": places.get(parent, -1),
+                # What of the head is still due is in the acts: here the savers do not agree.
+                "next": sorted(s.next) if i else [],
+                "values": values_of(s.values),
+            }
+        )
+    return out
+
+
+def trace_of(scenario, saver):
+    entries = {}
+    app = build(scenario, entries, saver)
+    thread = {"configurable": {"thread_id": "t"}, "recursion_limit": 60}
+    durability = scenario.get("durability") or "sync"
+    acts, last = [], ""
+    for act in scenario["script"]:
+        acts.append(seen_of(app, thread, act, last, durability))
+        if acts[-1]["status"] != "skipped":
+            last = "conflict" if acts[-1].get("cause") == "conflict" else acts[-1]["status"]
+    return {"acts": acts, "history": history_of(app, thread), "entries": entries}
+
+
+def main():
+    for line in sys.stdin:
+        scenario = json.loads(line)
+        trace = trace_of(scenario, InMemorySaver())
+        with tempfile.TemporaryDirectory() as folder, SqliteSaver.from_conn_string(folder + "/lg.db") as saver:
+            other = trace_of(scenario, saver)
+        if trace != other:
+            print(json.dumps({"id": scenario["id"], "error": "the two savers differ", "trace": trace, "sqlite": other}))
+        else:
+            print(json.dumps({"id": scenario["id"], "trace": trace}, sort_keys=True))
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

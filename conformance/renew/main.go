@@ -1,0 +1,153 @@
+// Command renew records the scenarios again on LangGraph, says where a committed trace is not what was recorded, and
+// compares both engines on random graphs. It ends with 1 when anything differs.
+//
+//	go run ./conformance/renew -python .venv/bin/python -random 500
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/conformance"
+	"github.com/pawl-dev/pawl/memdb"
+)
+
+func main() {
+	python := flag.String("python", "python3", "an interpreter with what record/requirements.lock lists")
+	home := flag.String("dir", "conformance", "the folder of the scenarios")
+	random := flag.Int("random", 500, "how many random graphs are compared")
+	seed := flag.Uint64("seed", 1, "the first of them")
+	flag.Parse()
+	differ, err := renew(context.Background(), *python, *home)
+	if err == nil {
+		var more int
+		more, err = compare(context.Background(), *python, *home, *seed, *random)
+		differ += more
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "renew:", err)
+	}
+	if err != nil || differ > 0 {
+		os.Exit(1)
+	}
+}
+
+// renew records each file of scenarios and writes its traces.
+func renew(ctx context.Context, python, home string) (differ int, err error) {
+	files, err := filepath.Glob(filepath.Join(home, "scenarios", "*.json"))
+	if err != nil {
+		return 0, err
+	}
+	count := 0
+	for _, file := range files {
+		all, err := conformance.ReadFile(file)
+		if err != nil {
+			return differ, err
+		}
+		var asked []*conformance.Scenario
+		for _, s := range all {
+			if s.Excluded == "" {
+				asked = append(asked, s)
+			}
+		}
+		recorded, err := record(ctx, python, home, asked)
+		if err != nil {
+			return differ, fmt.Errorf("%s: %w", file, err)
+		}
+		path := filepath.Join(home, "traces", filepath.Base(file))
+		before, err := os.ReadFile(path)
+		if err != nil && !os.IsNotExist(err) {
+			return differ, err
+		}
+		now := conformance.WriteTraces(recorded)
+		count += len(recorded)
+		if bytes.Equal(before, now) {
+			continue
+		}
+		differ++
+		fmt.Printf("%s: what was recorded is not what was committed\n", path)
+		if err := os.WriteFile(path, now, 0o644); err != nil {
+			return differ, err
+		}
+	}
+	fmt.Printf("%d scenarios recorded, %d files of traces differ\n", count, differ)
+	return differ, nil
+}
+
+// compare runs random graphs on both engines; a graph on which they differ is kept in scenarios/found.json.
+func compare(ctx context.Context, python, home string, seed uint64, n int) (differ int, err error) {
+	all := make([]*conformance.Scenario, n)
+	for i := range all {
+		all[i] = conformance.Generate(seed + uint64(i))
+	}
+	recorded, err := record(ctx, python, home, all)
+	if err != nil {
+		return 0, err
+	}
+	var found []*conformance.Scenario
+	for _, s := range all {
+		same, err := compareOne(ctx, s, recorded[s.ID])
+		if err != nil {
+			return differ, fmt.Errorf("%s: %w", s.ID, err)
+		}
+		if !same {
+			found = append(found, s)
+		}
+	}
+	fmt.Printf("%d random graphs compared from seed %d, %d differ\n", n, seed, len(found))
+	if len(found) == 0 {
+		return 0, nil
+	}
+	path := filepath.Join(home, "scenarios", "found.json")
+	if known, err := conformance.ReadFile(path); err == nil {
+		found = append(known, found...)
+	}
+	doc, err := json.MarshalIndent(found, "", " ")
+	if err != nil {
+		return len(found), err
+	}
+	fmt.Printf("they are kept in %s\n", path)
+	return len(found), os.WriteFile(path, append(doc, '\n'), 0o644)
+}
+
+func compareOne(ctx context.Context, s *conformance.Scenario, want *conformance.Trace) (bool, error) {
+	db, err := memdb.Open(pawl.Kinds()...)
+	if err != nil {
+		return false, err
+	}
+	defer db.Close()
+	got, err := conformance.Run(ctx, db, s)
+	if err != nil || want == nil {
+		return false, err
+	}
+	return s.Comparable(got).Text() == s.Comparable(want).Text(), nil
+}
+
+// record runs scenarios on LangGraph.
+func record(ctx context.Context, python, home string, all []*conformance.Scenario) (map[string]*conformance.Trace, error) {
+	var in bytes.Buffer
+	for _, s := range all {
+		if err := json.NewEncoder(&in).Encode(s); err != nil {
+			return nil, err
+		}
+	}
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, python, filepath.Join(home, "record", "record.py"))
+	cmd.Stdin, cmd.Stderr = &in, &said
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("record.py: %w: %s", err, said.Bytes()[max(0, said.Len()-2000):])
+	}
+	traces, err := conformance.ReadRecorded(bytes.NewReader(out))
+	if err == nil && len(traces) != len(all) {
+		err = fmt.Errorf("%d scenarios gave %d traces", len(all), len(traces))
+	}
+	return traces, err
+}

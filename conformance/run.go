@@ -1,0 +1,155 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// Run runs a scenario on Pawl over a database with pawl.Kinds, on a thread of the scenario's id.
+func Run(ctx context.Context, db storage.DB, s *Scenario) (*Trace, error) {
+	count := &entries{n: map[string]int{}, of: map[[2]string]int{}}
+	g, err := s.graph(count)
+	if err != nil {
+		return nil, err
+	}
+	eng, err := pawl.NewEngine(db, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer eng.Close()
+	r := &runner{s: s, th: g.Thread(eng, s.ID)}
+	t := &Trace{Acts: []Seen{}}
+	for i := range s.Script {
+		seen, err := r.act(ctx, &s.Script[i])
+		if err != nil {
+			return nil, fmt.Errorf("scenario %s: act %d: %w", s.ID, i+1, err)
+		}
+		t.Acts = append(t.Acts, *seen)
+	}
+	t.History, err = r.history(ctx)
+	t.Entries = count.all()
+	return t, err
+}
+
+type runner struct {
+	s    *Scenario
+	th   *pawl.ThreadOf[State]
+	last *pawl.ThreadState
+}
+
+// act does what a caller does, and sees what that caller sees.
+func (r *runner) act(ctx context.Context, a *Act) (*Seen, error) {
+	done, err := r.do(ctx, a)
+	failed := (*pawl.RunError)(nil)
+	if err != nil && !errors.As(err, &failed) {
+		return nil, err
+	}
+	if !done {
+		return &Seen{Status: "skipped"}, nil
+	}
+	state, err := r.th.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.last = state
+	seen := &Seen{Status: string(state.Status), Cause: string(state.Cause)}
+	if state.Cause == pawl.CauseConflict {
+		return seen, nil
+	}
+	values, err := valuesOf(state.Head.Values)
+	if err != nil {
+		return nil, err
+	}
+	seen.Values, seen.Next = &values, sorted(state.Head.Next)
+	for _, q := range state.Waiting {
+		seen.Asks = append(seen.Asks, q.Name)
+	}
+	slices.Sort(seen.Asks)
+	return seen, nil
+}
+
+// do does an act. False: there is nothing to do it on.
+func (r *runner) do(ctx context.Context, a *Act) (done bool, err error) {
+	mode := pawl.WithDurability(map[string]pawl.Durability{"": pawl.Sync, "sync": pawl.Sync, "async": pawl.Async, "exit": pawl.Exit}[r.s.Mode])
+	no := (*pawl.PointError)(nil)
+	switch {
+	case r.last != nil && r.last.Cause == pawl.CauseConflict: // it would only conflict again
+		return false, nil
+	case a.Run != nil:
+		in := &State{}
+		a.Run.write(in)
+		_, err = r.th.Run(ctx, in, mode)
+	case a.Again:
+		if r.last.Status != pawl.Failed {
+			return false, nil
+		}
+		_, err = r.th.Resume(ctx)
+	case a.Replay != "":
+		_, err = r.th.Replay(ctx, pawl.Before(a.Replay))
+	case a.Fork != nil:
+		_, err = r.th.Fork(ctx, pawl.Before(a.Fork.Before), func(s *State) error { a.Fork.Write.write(s); return nil })
+	default:
+		var answers []pawl.RunOption
+		for _, q := range r.last.Waiting {
+			if given, ok := a.Answer[q.Name]; ok {
+				answers = append(answers, pawl.AnswerWith(q.ID, given))
+			}
+		}
+		if len(answers) == 0 || r.last.Status != pawl.Waiting {
+			return false, nil
+		}
+		_, err = r.th.Resume(ctx, answers...)
+	}
+	if errors.As(err, &no) {
+		return false, nil
+	}
+	return true, err
+}
+
+func (r *runner) history(ctx context.Context) ([]Checkpoint, error) {
+	snapshots, err := r.th.History(ctx, pawl.Page{Limit: 10_000})
+	if err != nil {
+		return nil, err
+	}
+	places := map[string]int{}
+	for i, s := range snapshots {
+		places[s.Checkpoint] = i
+	}
+	out := make([]Checkpoint, len(snapshots))
+	for i, s := range snapshots {
+		values, err := valuesOf(s.Values)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = Checkpoint{Step: s.Step, Source: s.Source, Parent: -1, Next: sorted(s.Next), Values: values}
+		if i == 0 { // what of the head is still due is in the acts
+			out[i].Next = []string{}
+		}
+		if at, ok := places[s.Parent]; ok {
+			out[i].Parent = at
+		}
+	}
+	return out, nil
+}
+
+func valuesOf(doc []byte) (v Values, err error) {
+	if len(doc) > 0 {
+		err = json.Unmarshal(doc, &v)
+	}
+	return v, err
+}
+
+func sorted(names []string) []string {
+	out := slices.Clone(names)
+	if out == nil {
+		out = []string{}
+	}
+	slices.Sort(out)
+	return out
+}

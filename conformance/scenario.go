@@ -1,0 +1,152 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+)
+
+// Scenario is a graph over the channels log (append), n (sum), x and y (last), and what is done with one thread of it.
+type Scenario struct {
+	ID       string `json:"id"`
+	About    string `json:"about"`
+	Nodes    []Node `json:"nodes"`
+	Edges    []Edge `json:"edges"`
+	Joins    []Join `json:"joins,omitempty"`
+	Mode     string `json:"durability,omitempty"` // sync (default), async, exit
+	Script   []Act  `json:"script"`
+	Differs  string `json:"differs,omitempty"`  // why Pawl's trace is another one, on purpose
+	Excluded string `json:"excluded,omitempty"` // why only one of the two can run it
+}
+
+// Node is a function: its lines are done in order.
+type Node struct {
+	Name   string  `json:"name"`
+	Worker bool    `json:"worker,omitempty"` // runs once for each payload sent to it
+	Do     []Line  `json:"do,omitempty"`
+	Routes []Route `json:"routes,omitempty"`
+	Tries  int     `json:"tries,omitempty"`
+	Defer  bool    `json:"defer,omitempty"`
+}
+
+// Line is one thing that a node does; one of its fields is set.
+type Line struct {
+	Write *Values `json:"write,omitempty"`
+	Note  string  `json:"note,omitempty"` // appends "node:channel=value as the node sees it" to log; "arg": the payload
+	Ask   string  `json:"ask,omitempty"`  // asks that, and appends "question=answer" to log
+	Fail  *Fail   `json:"fail,omitempty"`
+}
+
+// Fail makes the node's first entries fail.
+type Fail struct {
+	With  string `json:"with"`
+	First int    `json:"first"`
+}
+
+// Values are writes, or the state.
+type Values struct {
+	Log []string `json:"log,omitempty"`
+	N   int64    `json:"n,omitempty"`
+	X   *string  `json:"x,omitempty"`
+	Y   *string  `json:"y,omitempty"`
+}
+
+// Edge leads from one node to another.
+type Edge [2]string
+
+// Join leads to a node once all of From finished.
+type Join struct {
+	From []string `json:"from"`
+	To   string   `json:"to"`
+}
+
+// Route chooses the first of its ways whose condition holds.
+type Route struct {
+	Name string `json:"name"`
+	Ways []Way  `json:"ways"`
+}
+
+// Way leads somewhere while n is below a bound (0: always).
+type Way struct {
+	Below int64    `json:"below,omitempty"`
+	To    []string `json:"to,omitempty"`
+	Send  []Send   `json:"send,omitempty"`
+}
+
+// Send is one payload for a worker.
+type Send struct {
+	To  string `json:"to"`
+	Arg string `json:"arg"`
+}
+
+// Act is one thing that a caller does; one of its fields is set.
+type Act struct {
+	Run    *Values           `json:"run,omitempty"`
+	Answer map[string]string `json:"answer,omitempty"` // by what was asked
+	Again  bool              `json:"again,omitempty"`  // go on with what failed
+	Replay string            `json:"replay,omitempty"` // from the newest checkpoint before that node
+	Fork   *Fork             `json:"fork,omitempty"`
+}
+
+// Fork goes back to the newest checkpoint before a node, writes as another node, and goes on.
+type Fork struct {
+	Before string `json:"before"`
+	As     string `json:"as"`
+	Write  Values `json:"write"`
+}
+
+// Read decodes a scenario strictly.
+func Read(doc []byte) (*Scenario, error) {
+	s := &Scenario{}
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.DisallowUnknownFields()
+	if err := d.Decode(s); err != nil {
+		return nil, fmt.Errorf("conformance: a scenario cannot be read: %w", err)
+	}
+	return s, nil
+}
+
+// Trace is what could be seen of a scenario, without ids and times.
+type Trace struct {
+	Acts    []Seen         `json:"acts"`
+	History []Checkpoint   `json:"history"` // the newest first
+	Entries map[string]int `json:"entries"` // starts of each node
+}
+
+// Seen is what the caller of an act saw.
+type Seen struct {
+	Status string   `json:"status"` // done, waiting, failed; skipped: there was nothing to do it on
+	Cause  string   `json:"cause,omitempty"`
+	Values *Values  `json:"values,omitempty"` // not after a conflict
+	Next   []string `json:"next,omitempty"`
+	Asks   []string `json:"asks,omitempty"` // what is asked, sorted
+}
+
+// Checkpoint is one item of the history.
+type Checkpoint struct {
+	Step   int      `json:"step"`
+	Source string   `json:"source"` // input, loop, fork
+	Parent int      `json:"parent"` // its place in the history; -1: none
+	Next   []string `json:"next"`
+	Values Values   `json:"values"`
+}
+
+// ReadFile reads a file of scenarios strictly.
+func ReadFile(path string) ([]*Scenario, error) {
+	doc, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var raw []json.RawMessage
+	if err := json.Unmarshal(doc, &raw); err != nil {
+		return nil, fmt.Errorf("conformance: %s: %w", path, err)
+	}
+	out := make([]*Scenario, len(raw))
+	for i := range raw {
+		if out[i], err = Read(raw[i]); err != nil {
+			return nil, fmt.Errorf("%s: scenario %d: %w", path, i+1, err)
+		}
+	}
+	return out, nil
+}
