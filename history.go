@@ -41,65 +41,6 @@ type TaskState struct {
 	Questions []Question `json:"questions,omitempty"`
 }
 
-// ThreadState is where a thread stands.
-type ThreadState struct {
-	Thread   string     `json:"thread"`
-	Graph    string     `json:"graph"`
-	Status   Status     `json:"status"`
-	Cause    Cause      `json:"cause,omitempty"`
-	Reason   string     `json:"reason,omitempty"`
-	Run      string     `json:"run,omitempty"`
-	Attempt  string     `json:"attempt,omitempty"`
-	Crashes  int        `json:"crashes,omitempty"`
-	Mode     Durability `json:"durability,omitempty"` // of the current run
-	Stranded bool       `json:"stranded,omitempty"`   // nobody here can go on with it: see Differs
-	Differs  string     `json:"differs,omitempty"`    // first difference to the graph here; empty: it is not here at all
-	Version  string     `json:"version,omitempty"`    // of the graph, that the run is bound to
-	Waiting  []Question `json:"waiting,omitempty"`
-	Legal    []Verb     `json:"legal"`
-	Updated  time.Time  `json:"updated,omitzero"`
-	Input    bool       `json:"input"` // the run's input is stored
-	Head     *Snapshot  `json:"head,omitempty"`
-}
-
-// State reads where the thread stands. A thread that nobody ran is new: no values, nothing next, and reading makes
-// none.
-func (t *Thread) State(ctx context.Context) (*ThreadState, error) {
-	var out *ThreadState
-	err := t.read(ctx, func(tx storage.Tx, seen *local.Seen) error {
-		s := &ThreadState{Thread: t.id, Graph: t.graph, Status: seen.Status}
-		if seen.Info == nil {
-			s.Legal, out = []Verb{VerbRun}, s
-			return nil
-		}
-		d, served := t.eng.graph(seen.Info.Graph)
-		s.Graph, s.Updated, s.Stranded = seen.Info.Graph, seen.Info.Updated, !served
-		if served {
-			if diff := strays(seen, d.Topology()); diff != nil {
-				s.Stranded, s.Differs = true, diff.String()
-			}
-		}
-		if seen.Run != nil {
-			s.Version = seen.Run.Version()
-			s.Run, s.Attempt, s.Crashes, s.Mode, s.Input = seen.Run.ID, seen.Run.Attempt, seen.Run.Crashes, seen.Run.Mode, seen.Run.Kind == core.RunInput
-			if seen.Status == Failed || seen.Status == Cancelled {
-				s.Cause, s.Reason = seen.Run.Cause, seen.Run.Error
-			}
-		}
-		s.Legal, s.Waiting = core.Legal(s.Status, s.Cause), questionsOf(seen.Open)
-		if seen.Head != nil {
-			head, err := t.snapshot(records.NewReader(t.eng.store.Box, tx, seen.Info), seen, seen.Head)
-			if err != nil {
-				return err
-			}
-			s.Head = head
-		}
-		out = s
-		return nil
-	})
-	return out, err
-}
-
 // read is the door of everything that only looks.
 func (t *Thread) read(ctx context.Context, f func(storage.Tx, *local.Seen) error) error {
 	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbRead, Graph: t.graph, Thread: t.id}); err != nil {

@@ -62,7 +62,7 @@ func (r *runner) act(ctx context.Context, a *Act) (*Seen, error) {
 	if state.Cause == pawl.CauseConflict {
 		return seen, nil
 	}
-	values, err := valuesOf(state.Head.Values)
+	values, err := valuesOf(state.Values)
 	if err != nil {
 		return nil, err
 	}

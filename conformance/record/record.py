@@ -200,7 +200,8 @@ def main():
         with tempfile.TemporaryDirectory() as folder, SqliteSaver.from_conn_string(folder + "/lg.db") as saver:
             other = trace_of(scenario, saver)
         if trace != other:
-            print(json.dumps({"id": scenario["id"], "error": "the two savers differ", "trace": trace, "sqlite": other}))
+            where = [key for key in trace if trace[key] != other[key]]
+            print(json.dumps({"id": scenario["id"], "error": f"the memory and SQLite savers differ in {where}"}))
         else:
             print(json.dumps({"id": scenario["id"], "trace": trace}, sort_keys=True))
         sys.stdout.flush()

@@ -114,6 +114,12 @@ func Apply(cp *Checkpoint, t *Topology, fold Folder, results []Result) (*Checkpo
 	return next, nil
 }
 
+// Soon is what the values would be if only these results were merged: the state as far as it is known while other tasks
+// of the super-step are not over.
+func Soon(cp *Checkpoint, t *Topology, fold Folder, results []Result) ([]*Value, error) {
+	return mergeAll(nil, cp, t, fold, results)
+}
+
 func visited(before []string, results []Result) []string {
 	out := before
 	for _, r := range results {
