@@ -57,3 +57,16 @@ func newest(tx storage.Tx, tenant, operation string) iter.Seq2[*Request, error] 
 		}
 	}
 }
+
+// Spent returns all grants of a tenant that were consumed and not given back.
+func Spent(tx storage.Tx, tenant string) ([]Request, error) {
+	found, err := list(tx, storage.Query{Index: "by_state", Range: storage.Range{Prefix: []any{tenant, string(Consumed)}}})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Request, 0, len(found))
+	for _, r := range found {
+		out = append(out, *r)
+	}
+	return out, nil
+}
