@@ -94,7 +94,7 @@ func greenIsNoProof(t *testing.T, _ *report) {
 				if r := o.reconciled(t, target.Rows()); r.Unexplained != 0 || r.Matched != 1 {
 					t.Fatalf("before: %+v", r)
 				}
-				c.lie(t, o, target)
+				c.lie(t, firmIn(t, h), target) // of another process
 				before := o.kept(t, target)
 				oneUnexplained(t, o.reconciled(t, target.Rows()), c.kind, c.says...)
 				same(t, "what the report left", o.kept(t, target), before)
