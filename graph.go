@@ -34,6 +34,7 @@ type Builder[S any] struct {
 	edges  []edge
 	joins  []core.Join
 	routes []route[S]
+	reads  []Upgrading
 	faults []string
 }
 
@@ -114,6 +115,10 @@ func (b *Builder[S]) Build() (*Graph[S], error) {
 		}
 	case err != nil:
 		s.fault("%v", err)
+	default:
+		for _, fault := range l.upgrade(b.reads) {
+			s.fault("%v", fault)
+		}
 	}
 	s.name("graph", b.name)
 	b.surveyNodes(s)

@@ -142,7 +142,7 @@ func (t *Thread) snapshot(r *records.Reader, seen *local.Seen, s *records.Stored
 	if err != nil {
 		return nil, err
 	}
-	if err := r.Fill(s, topology); err != nil {
+	if err := r.Fill(s, topology, nil); err != nil {
 		return nil, err
 	}
 	run, err := r.Run(cp.Run)

@@ -54,11 +54,11 @@ func (t *Thread) look(ctx context.Context, d core.Def, pick func(*records.Reader
 		if err := t.compatible(r, seen, from, d); err != nil {
 			return err
 		}
-		if err := r.Fill(from, d.Topology()); err != nil {
+		if err := r.Fill(from, d.Topology(), d.Upgrade); err != nil {
 			return err
 		}
 		v.from = from.Checkpoint
-		return r.Hanging(from.Checkpoint.N, &v.pos)
+		return r.HangingUnder(from.Checkpoint, d.Topology(), d.Upgrade, &v.pos)
 	})
 	if err != nil || v.from == nil {
 		return v, err
@@ -151,7 +151,7 @@ func (t *Thread) startAgain(ctx context.Context, d core.Def, home *local.Home, h
 				return err
 			}
 			before = stored.Checkpoint
-			return r.Fill(stored, d.Topology())
+			return r.Fill(stored, d.Topology(), d.Upgrade)
 		})
 		if err != nil {
 			return nil, err
@@ -261,7 +261,9 @@ func (t *Thread) accept(ctx context.Context, d core.Def, run *core.Run, cfg *run
 }
 
 func (t *Thread) home(v *view, d core.Def) *local.Home {
-	return local.NewHome(t.eng.store, v.Seen, t.eng.tenant, t.id, d.Topology(), max(t.eng.limits.Questions, 0))
+	home := local.NewHome(t.eng.store, v.Seen, t.eng.tenant, t.id, d.Topology(), max(t.eng.limits.Questions, 0))
+	home.Upgrade = d.Upgrade
+	return home
 }
 
 // known reports the run that has the id already, if the thread has one.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -31,6 +32,8 @@ type layoutField struct {
 	at           string // Type.Field, for people
 	index        []int
 	optional     bool
+	was          []string
+	upgrades     map[string]upgrade // by the type of what is stored
 	whole, delta *schema.Schema
 }
 
@@ -47,6 +50,7 @@ func layoutOf(t reflect.Type) (*layout, error) {
 		}
 		l.names = append(l.names, f.name)
 	}
+	faults = append(faults, l.renamed()...)
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
 	}
@@ -70,7 +74,7 @@ func (l *layout) add(t reflect.Type, at string, index []int) (faults []error) {
 		case isChannel && (name == "" || name == "-"):
 			faults = append(faults, fmt.Errorf("%s has no json name; add one, for instance `json:%q`", where, strings.ToLower(sf.Name)))
 		case isChannel:
-			if err := f.describe(c); err != nil {
+			if err := errors.Join(f.describe(c), f.rename(sf.Tag.Get("pawl"))); err != nil {
 				faults = append(faults, err)
 			}
 			l.fields = append(l.fields, f)
@@ -107,7 +111,8 @@ func (f *layoutField) describe(c channel) error {
 func (l *layout) channels() []core.Channel {
 	out := make([]core.Channel, len(l.fields))
 	for i, f := range l.fields {
-		out[i] = core.Channel{Name: f.name, Merge: f.merge, Type: schema.Shape(f.rule.whole), Number: f.number, Optional: f.optional}
+		out[i] = core.Channel{Name: f.name, Merge: f.merge, Type: schema.Shape(f.rule.whole), Number: f.number, Optional: f.optional,
+			Was: f.was, From: slices.Sorted(maps.Keys(f.upgrades))}
 	}
 	return out
 }

@@ -180,7 +180,7 @@ func (d *def[S]) read(out *Outcome) (*S, error) {
 	}
 	values, err := core.FromObject(&d.topology, out.Values)
 	if err == nil {
-		err = d.layout.load(s, values)
+		err = d.layout.load(s, d.layout.current(values))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pawl: thread %q: the state cannot be read: %w", out.Thread, err)

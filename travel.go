@@ -106,7 +106,11 @@ func (t *Thread) fork(ctx context.Context, verb Verb, at Point, edit change, cfg
 			}
 		}
 		if slices.Contains(dueNames(v.from.Due), core.Start) {
-			run.Input, run.InputHash = origin.Input, origin.InputHash
+			given := *origin
+			if err := t.retyped(ctx, &given, d); err != nil {
+				return nil, err
+			}
+			run.Input, run.InputHash = given.Input, given.InputHash
 		}
 		home := t.home(v, d)
 		run.N = home.NewRun()

@@ -128,6 +128,12 @@ func (t *Thread) resume(ctx context.Context, d core.Def, cfg *runConfig) (*Outco
 	if err := t.ontoGraph(v, &run, d); err != nil {
 		return nil, err
 	}
+	if v.from == nil || v.from.Run != run.N || slices.Contains(dueNames(v.from.Due), core.Start) { // the input is still to be applied
+		if err := t.retyped(ctx, &run, d); err != nil {
+			return nil, err
+		}
+		run.Typed = len(run.Graphs) - 1
+	}
 	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{&run}, Questions: taken, Do: t.consenting(ctx, VerbResume)}
 	if b.Again, err = t.again(v, cfg.again); err != nil {
 		return nil, err
@@ -273,8 +279,11 @@ func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcom
 		return nil, err
 	}
 	aside, run := *v.Run, *v.Run
+	if err := t.retyped(ctx, &run, d); err != nil {
+		return nil, err
+	}
 	aside.Aside = true
-	run.AttemptN, run.Attempt, run.Crashes, run.Graphs, run.Since, run.Seq = v.Run.AttemptN+1, uuid.NewString(), 0, nil, 0, 0
+	run.AttemptN, run.Attempt, run.Crashes, run.Graphs, run.Since, run.Typed, run.Seq = v.Run.AttemptN+1, uuid.NewString(), 0, nil, 0, 0, 0
 	run.Status, run.Cause, run.Error, run.ErrorNode = Running, "", "", ""
 	run.Earlier, run.Actor, run.Accepted, run.Reason = v.Run.Starters(), ActorFrom(ctx).ID, time.Now().UTC(), cfg.reason
 	if cfg.mode != "" {

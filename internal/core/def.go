@@ -10,6 +10,8 @@ type Def interface {
 	RunTask(ctx context.Context, in TaskInput) (TaskOutput, error)
 	// Fold runs a fold channel's rule.
 	Fold(channel string, old, items []byte) ([]byte, error)
+	// Upgrade reads a whole value that was stored when the channel had another type, one of its From.
+	Upgrade(channel, from string, whole []byte) ([]byte, error)
 	// Interrupt finds a declared question's rules by name.
 	Interrupt(name string) (Interrupt, bool)
 	// Policy returns how a node is run.

@@ -30,7 +30,7 @@ func Object(t *Topology, values []*Value) (json.RawMessage, error) {
 	return b.Bytes(), nil
 }
 
-// FromObject makes whole values of a JSON object.
+// FromObject makes whole values of a JSON object. A channel is found under an older name of it, too.
 func FromObject(t *Topology, doc []byte) ([]*Value, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(doc, &members); err != nil {
@@ -38,8 +38,11 @@ func FromObject(t *Topology, doc []byte) ([]*Value, error) {
 	}
 	values := make([]*Value, len(t.Channels))
 	for c := range t.Channels {
-		if raw, ok := members[t.Channels[c].Name]; ok {
-			values[c] = NewSet(raw)
+		for _, name := range append([]string{t.Channels[c].Name}, t.Channels[c].Was...) {
+			if raw, ok := members[name]; ok {
+				values[c] = NewSet(raw)
+				break
+			}
 		}
 	}
 	return values, nil

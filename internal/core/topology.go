@@ -29,6 +29,9 @@ type Channel struct {
 	Type     string `json:"type"`               // stable description of the value's shape; compared between versions
 	Number   Number `json:"number,omitempty"`   // for sums
 	Optional bool   `json:"optional,omitempty"` // a run in flight may go on without it ever having been written
+
+	Was  []string `json:"was,omitempty"`  // names under which it was stored before, the newest first
+	From []string `json:"from,omitempty"` // types of stored values that an upgrade reads, sorted
 }
 
 // Number is the arithmetic of a sum.

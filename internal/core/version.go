@@ -159,17 +159,17 @@ func joinsOf(t *Topology, node string) string {
 }
 
 func compareChannels(old, now *Topology) *Difference {
-	for _, c := range old.Channels {
-		i := now.Channel(c.Name)
+	for at, c := range old.Channels {
+		i := now.Heir(old, at)
 		if i < 0 {
 			return &Difference{What: "channel", Name: c.Name, Old: signature(c)}
 		}
-		if a, b := signature(c), signature(now.Channels[i]); a != b {
+		if a, b := signature(c), signature(now.Channels[i]); !alike(c, now.Channels[i]) && !slices.Contains(now.Channels[i].From, c.Type) {
 			return &Difference{What: "channel", Name: c.Name, Old: a, New: b}
 		}
 	}
-	for _, c := range now.Channels {
-		if old.Channel(c.Name) < 0 && !c.Optional {
+	for i, c := range now.Channels {
+		if now.Source(old, i) < 0 && !c.Optional {
 			return &Difference{What: "channel", Name: c.Name, New: signature(c) + ", not optional"}
 		}
 	}

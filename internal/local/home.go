@@ -19,6 +19,8 @@ type Home struct {
 	Graph   string
 	Lineage string
 
+	Upgrade core.Upgrader // of the graph
+
 	store     *Store
 	number    int64 // of the thread; 0 until the Update that makes it
 	epoch     int64
@@ -92,11 +94,11 @@ func (h *Home) Own(ctx context.Context) (*core.Position, error) {
 		if err != nil || head == nil {
 			return err
 		}
-		if err := r.Fill(head, h.topology); err != nil {
+		if err := r.Fill(head, h.topology, h.Upgrade); err != nil {
 			return err
 		}
 		p.Head = head.Checkpoint
-		return r.Hanging(head.Checkpoint.N, p)
+		return r.HangingUnder(head.Checkpoint, h.topology, h.Upgrade, p)
 	})
 	return p, err
 }

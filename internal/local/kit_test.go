@@ -266,7 +266,7 @@ func sound(t testing.TB, db storage.DB, when string) {
 			if p := s.Checkpoint.Parent; p != 0 && !slices.Contains(there, p) {
 				return fmt.Errorf("checkpoint %d has the parent %d, which is not on disk", n, p)
 			}
-			if err := r.Fill(s, graph()); err != nil {
+			if err := r.Fill(s, graph(), nil); err != nil {
 				return err
 			}
 			for _, v := range s.Checkpoint.Values {

@@ -137,25 +137,37 @@ func (r *Reader) stored(row storage.Row) (*Stored, error) {
 	return s, s.Under(t)
 }
 
-// Fill loads a checkpoint's values into the order of t's channels. A channel that t does not have is an error.
-func (r *Reader) Fill(s *Stored, t *core.Topology) error {
+// Fill loads a checkpoint's values into the order of t's channels, and reads with up what was stored under another type.
+// A channel that t does not have is an error. Nothing that is stored changes.
+func (r *Reader) Fill(s *Stored, t *core.Topology, up core.Upgrader) error {
+	old, err := r.Topology(s.Checkpoint)
+	if err != nil {
+		return err
+	}
 	s.Checkpoint.Values = make([]*core.Value, len(t.Channels))
 	known := 0
 	for c := range t.Channels {
-		n, ok := s.Refs[t.Channels[c].Name]
+		at := t.Source(old, c)
+		if at < 0 {
+			continue
+		}
+		n, ok := s.Refs[old.Channels[at].Name]
 		if !ok {
 			continue
 		}
 		known++
 		v, err := r.values.Load(r.Tx, t.Channels[c].Name, n)
+		if err == nil {
+			v, err = t.Upgraded(old.Channels[at], c, v, up)
+		}
 		if err != nil {
-			return err
+			return fmt.Errorf("thread %q: checkpoint %s: %w", r.Info.ID, s.Checkpoint.ID, err)
 		}
 		s.Checkpoint.Values[c] = v
 	}
 	if known != len(s.Refs) {
 		for name := range s.Refs {
-			if t.Channel(name) < 0 {
+			if i := old.Channel(name); i < 0 || t.Heir(old, i) < 0 {
 				return fmt.Errorf("thread %q: checkpoint %s holds channel %q, which graph %q does not have; nothing was run",
 					r.Info.ID, s.Checkpoint.ID, name, t.Graph)
 			}
@@ -185,6 +197,24 @@ func (r *Reader) Hanging(n int64, p *core.Position) error {
 	}
 	p.Questions, err = r.Questions(n)
 	return err
+}
+
+// HangingUnder is Hanging for a program whose graph is t: what ended wrote to the channels that t has.
+func (r *Reader) HangingUnder(cp *core.Checkpoint, t *core.Topology, up core.Upgrader, p *core.Position) error {
+	if err := r.Hanging(cp.N, p); err != nil || len(p.Ended) == 0 {
+		return err
+	}
+	old, err := r.Topology(cp)
+	if err != nil || core.Compare(old, t, nil) != nil || core.GraphDigest(old) == core.GraphDigest(t) {
+		return err
+	}
+	for i := range p.Ended {
+		e := &p.Ended[i]
+		if e.Result.Writes, err = core.UpgradeWrites(old, t, e.Result.Writes, up); err != nil {
+			return fmt.Errorf("thread %q: node %q ended beside others under graph version %.8s: %w; go on with a program of that version", r.Info.ID, e.Result.Task.Node, core.GraphDigest(old), err)
+		}
+	}
+	return nil
 }
 
 // Ended reads the tasks that ended at a checkpoint, in the order in which they did.
