@@ -19,6 +19,7 @@ type def[S any] struct {
 	nodes      map[string]*node[S]
 	workers    map[string]bool
 	interrupts map[string]core.Interrupt
+	moves      []Migration
 }
 
 var _ core.Def = (*def[struct{}])(nil)

@@ -35,6 +35,7 @@ type Builder[S any] struct {
 	joins  []core.Join
 	routes []route[S]
 	reads  []Upgrading
+	moves  []Migration
 	faults []string
 }
 
@@ -182,7 +183,7 @@ func (b *Builder[S]) interrupts(s *survey) map[string]core.Interrupt {
 }
 
 func (b *Builder[S]) assemble(l *layout, interrupts map[string]core.Interrupt) *def[S] {
-	d := &def[S]{layout: l, nodes: map[string]*node[S]{}, workers: map[string]bool{}, interrupts: interrupts}
+	d := &def[S]{moves: slices.Clone(b.moves), layout: l, nodes: map[string]*node[S]{}, workers: map[string]bool{}, interrupts: interrupts}
 	d.nodes[Start] = newNode[S](Start, core.KindNode, nil)
 	for _, n := range b.nodes {
 		own := *n

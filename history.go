@@ -18,7 +18,7 @@ type Snapshot struct {
 	Checkpoint string          `json:"checkpoint"`
 	Parent     string          `json:"parent,omitempty"`
 	Step       int             `json:"step"`
-	Source     string          `json:"source"` // input, loop, edit, fork
+	Source     string          `json:"source"` // input, loop, edit, fork, migrate, force
 	Run        string          `json:"run"`
 	Attempt    string          `json:"attempt"`
 	Seq        int64           `json:"seq"`

@@ -301,10 +301,7 @@ func (t *Thread) writeEdit(ctx context.Context, d core.Def, v *view, writes []co
 	cp.N, cp.ID = home.Fresh()
 	b := local.Batch{
 		Graph: d.Topology(), Runs: []*core.Run{&run}, Checkpoints: []*core.Checkpoint{cp}, Withdraw: len(v.Open) > 0,
-		Stop: &core.Stop{Status: Waiting}, Do: t.consenting(ctx, VerbEdit),
-	}
-	if over := v.Status == Cancelled || v.Status == Failed && run.Cause == CauseConcluded; over || len(cp.Due) == 0 {
-		b.Stop = &core.Stop{Status: v.Status, Cause: run.Cause, Error: run.Error, ErrorNode: run.ErrorNode}
+		Stop: afterEdit(v, len(cp.Due)), Do: t.consenting(ctx, VerbEdit),
 	}
 	if b.Ended, err = t.carried(d, v, cp); err != nil {
 		return nil, err

@@ -190,6 +190,7 @@ func (t *Thread) ontoGraph(v *view, run *core.Run, d core.Def) error {
 		}
 	}
 	under(run, d)
+	run.Moved = nil
 	return nil
 }
 
@@ -283,7 +284,7 @@ func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcom
 		return nil, err
 	}
 	aside.Aside = true
-	run.AttemptN, run.Attempt, run.Crashes, run.Graphs, run.Since, run.Typed, run.Seq = v.Run.AttemptN+1, uuid.NewString(), 0, nil, 0, 0, 0
+	run.AttemptN, run.Attempt, run.Crashes, run.Graphs, run.Since, run.Typed, run.Moved, run.Seq = v.Run.AttemptN+1, uuid.NewString(), 0, nil, 0, 0, nil, 0
 	run.Status, run.Cause, run.Error, run.ErrorNode = Running, "", "", ""
 	run.Earlier, run.Actor, run.Accepted, run.Reason = v.Run.Starters(), ActorFrom(ctx).ID, time.Now().UTC(), cfg.reason
 	if cfg.mode != "" {

@@ -105,7 +105,7 @@ type VersionInfo struct {
 	Stranded   int            `json:"stranded,omitempty"` // of these, those that this program cannot go on with
 }
 
-// Versions counts the tenant's threads of a graph by the version under which their newest run went on last. The program
+// Versions counts the tenant's threads of a graph by the version under which each stands. The program
 // of an old version may stop when it has no unfinished ones there, or, as seen from the program that takes its place,
 // none that are stranded. The version of this program comes first, the others in the order of their digests.
 func (e *Engine) Versions(ctx context.Context, graph string) ([]VersionInfo, error) {
@@ -133,7 +133,11 @@ func (e *Engine) Versions(ctx context.Context, graph string) ([]VersionInfo, err
 		if seen.Run == nil || len(seen.Run.Graphs) == 0 {
 			continue
 		}
-		v := version(seen.Run.Graphs[len(seen.Run.Graphs)-1])
+		stands := len(seen.Run.Graphs) - 1
+		if seen.Head != nil && seen.Head.Checkpoint.Run == seen.Run.N {
+			stands = seen.Head.Checkpoint.Graph
+		}
+		v := version(seen.Run.Graphs[stands])
 		if v.Threads[seen.Status]++; isBusy(seen.Status) || seen.Status == Waiting || seen.Status == Crashed {
 			v.Unfinished++
 			if !served || strays(seen, d.Topology()) != nil {

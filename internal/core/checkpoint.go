@@ -9,6 +9,9 @@ const (
 	SourceLoop  Source = "loop"  // a super-step ended
 	SourceEdit  Source = "edit"  // somebody changed the state from outside
 	SourceFork  Source = "fork"  // the head was moved to an older checkpoint
+
+	SourceMigrate Source = "migrate" // the thread was moved onto another version of its graph, or back
+	SourceForce   Source = "force"   // the same without a migration
 )
 
 // Checkpoint is the state of a thread at a super-step boundary. It is immutable.

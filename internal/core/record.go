@@ -74,6 +74,7 @@ type Run struct {
 	Graphs    []string // digests of the topologies that it went on under, the newest last
 	Typed     int      `json:",omitempty"` // under which of them input and edits were given
 	Since     int      `json:",omitempty"` // which of them it started under, or was migrated or forced onto
+	Moved     *Moved   `json:",omitempty"` // it was migrated or forced, and nothing ran since
 	Crashes   int
 	Aside     bool // set aside by a retry: read-only, unseen by nodes
 	Actor     string
@@ -81,6 +82,12 @@ type Run struct {
 	Reason    string   // why somebody asked for it, in their words
 	Accepted  time.Time
 	Seq       int64
+}
+
+// Moved is where a run stood before it was migrated or forced onto another version.
+type Moved struct {
+	From  int64 // its head
+	Since int   // its Since
 }
 
 // Version is the graph version that the run is bound to: the digest of the topology that it started under. Going on under
