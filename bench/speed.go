@@ -79,7 +79,7 @@ func perSecond(n int, d time.Duration) float64 { return float64(n) / d.Seconds()
 // raw commits n rows of about the bytes of a super-step, one transaction each.
 func (l *lab) raw(n int) time.Duration {
 	path := filepath.Join(must(os.MkdirTemp(l.dir, "raw")), "raw.db")
-	db := must(sql.Open("sqlite", "file:"+path+"?_pragma=page_size(8192)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"))
+	db := must(sql.Open("sqlite", "file:"+path+"?_pragma=page_size(4096)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"))
 	defer db.Close()
 	db.SetMaxOpenConns(1)
 	ctx := context.Background()

@@ -133,7 +133,7 @@ func benchUpdate(place func(seq int64) int64, thread int64) func(context.Context
 }
 
 // BenchmarkUpdate runs callers of threads of their own. Rows of one thread lie together, as the engine's do: then 64
-// callers dirty 128 leaves of 8 KiB in one commit. Rows in the order of writing show what that costs.
+// callers dirty 128 leaves of 4 KiB in one commit. Rows in the order of writing show what that costs.
 func BenchmarkUpdate(b *testing.B) {
 	for _, c := range []struct {
 		callers int

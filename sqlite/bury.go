@@ -107,7 +107,7 @@ func removeUnlocked(path string) {
 // removeIfDead removes the file at path if it is f and nobody has it locked. While this holds a lock of its own nobody
 // else gets one, and so nobody makes another file in its place.
 func removeIfDead(f *os.File, path string) {
-	if free, err := tryLock(f); err == nil && free && isAt(f, path) {
+	if free, err := tryLock(f, shared); err == nil && free && isAt(f, path) {
 		os.Remove(path)
 	}
 }

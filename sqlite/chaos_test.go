@@ -26,7 +26,7 @@ func TestACallerGivesUpWhileAnotherProcessStandsStill(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.close()
-	if err := other.enter(); err != nil {
+	if _, err := other.enter(true); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -56,7 +56,7 @@ func TestCreatedAndCutOff(t *testing.T) {
 	}{{"ours", applicationID, ""}, {"another program's", 7, storage.NotPawl}} {
 		t.Run(app.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "home.db")
-			c, err := dial(path, "rwc", "page_size=8192", "cache_size=1", "journal_mode=DELETE")
+			c, err := dial(path, "rwc", fmt.Sprint("page_size=", pageSize), "cache_size=1", "journal_mode=DELETE")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -288,7 +288,7 @@ func TestAWALThatADiskLostInPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const frame = 24 + 8192
+	const frame = 24 + pageSize
 	opened, refused := 0, 0
 	for n := 32; n <= len(wal); n += frame {
 		cut := filepath.Join(dir, fmt.Sprint(n))

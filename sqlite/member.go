@@ -169,7 +169,7 @@ func locked(path string) (bool, error) {
 	}
 	defer f.Close()
 	// A shared lock, so that two who look at once do not take each other for the owner.
-	free, err := tryLock(f)
+	free, err := tryLock(f, shared)
 	return !free, err
 }
 

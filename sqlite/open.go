@@ -18,7 +18,8 @@ import (
 const (
 	// applicationID says "Pawl" in the file's header.
 	applicationID = 0x5061776c
-	busyTimeout   = "PRAGMA busy_timeout=10000"
+	// pageSize of a new home; one that exists keeps its own. A commit writes whole pages.
+	pageSize = 4096
 	// smallestPage is that of any SQLite file.
 	smallestPage = 512
 	// checkedSize is the largest file that is checked whole when it is opened; [DB.Check] checks any.
@@ -103,7 +104,7 @@ func (db *DB) open(kinds []storage.Kind) (err error) {
 			db.turn.close()
 		}
 	}()
-	if err := db.turn.enter(); err != nil {
+	if _, err := db.turn.enter(true); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.turn.leave()) }()
@@ -112,7 +113,11 @@ func (db *DB) open(kinds []storage.Kind) (err error) {
 		return err
 	}
 	db.writer = newWriter(db, c)
-	if _, err := c.ints("PRAGMA data_version", &db.writer.version); err != nil {
+	_, err = c.ints("PRAGMA data_version", &db.writer.version)
+	if err == nil {
+		err = c.once(impatient)
+	}
+	if err != nil {
 		return errors.Join(err, c.close())
 	}
 	if db.files, err = identities(db.path, db.path+"-wal"); err != nil {
@@ -255,7 +260,7 @@ func (db *DB) prepare(kinds []storage.Kind) (_ *conn, err error) {
 	} else if !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	c, err := db.dial("page_size=8192", "cache_size=-16384")
+	c, err := db.dial(fmt.Sprint("page_size=", pageSize), "cache_size=-16384")
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func TestRefusesAndChangesNothing(t *testing.T) {
 		{"truncated in its header", edit(func(d []byte) []byte { return d[:50] }), storage.Damaged},
 		{"header overwritten", edit(func(d []byte) []byte { copy(d, "garbage garbage!"); return d }), storage.Damaged},
 		{"pages overwritten", edit(func(d []byte) []byte {
-			for i := 3 * 8192; i < len(d); i++ {
+			for i := 3 * pageSize; i < len(d); i++ {
 				d[i] ^= 0x5a
 			}
 			return d

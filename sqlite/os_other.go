@@ -12,9 +12,12 @@ const supported = false
 
 type lockMode int
 
-const exclusive lockMode = 0
+const (
+	exclusive lockMode = iota
+	shared
+)
 
-func lock(*os.File, lockMode) error  { return errors.ErrUnsupported }
-func unlock(*os.File) error          { return errors.ErrUnsupported }
-func tryLock(*os.File) (bool, error) { return false, errors.ErrUnsupported }
-func writable(string) error          { return errors.ErrUnsupported }
+func lock(*os.File, lockMode) error            { return errors.ErrUnsupported }
+func unlock(*os.File) error                    { return errors.ErrUnsupported }
+func tryLock(*os.File, lockMode) (bool, error) { return false, errors.ErrUnsupported }
+func writable(string) error                    { return errors.ErrUnsupported }

@@ -22,9 +22,9 @@ func lock(f *os.File, mode lockMode) error { return flock(f, int(mode)) }
 
 func unlock(f *os.File) error { return flock(f, syscall.LOCK_UN) }
 
-// tryLock says whether a shared lock could be had at once, and leaves it to the closing of the file.
-func tryLock(f *os.File) (bool, error) {
-	err := flock(f, int(shared)|syscall.LOCK_NB)
+// tryLock says whether a lock could be had at once.
+func tryLock(f *os.File, mode lockMode) (bool, error) {
+	err := flock(f, int(mode)|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return false, nil
 	}

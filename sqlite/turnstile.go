@@ -24,16 +24,23 @@ func newTurnstile(path string) (*turnstile, error) {
 	return t, nil
 }
 
-func (t *turnstile) enter() error {
-	if err := lock(t.door, exclusive); err != nil {
-		return err
+// enter says whether this process is in: one that may not wait can be refused.
+func (t *turnstile) enter(wait bool) (in bool, err error) {
+	take := tryLock
+	if wait {
+		take = waitLock
 	}
-	err := lock(t.room, exclusive)
+	if in, err = take(t.door, exclusive); !in || err != nil {
+		return false, err
+	}
+	in, err = take(t.room, exclusive)
 	if e := unlock(t.door); err == nil {
 		err = e
 	}
-	return err
+	return in, err
 }
+
+func waitLock(f *os.File, mode lockMode) (bool, error) { return true, lock(f, mode) }
 
 func (t *turnstile) leave() error { return unlock(t.room) }
 

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -19,6 +19,13 @@ import (
 const (
 	groupJobs  = 256
 	groupBytes = 4 << 20
+)
+
+// Another program's transaction is waited for 10 s, by the writer and not in SQLite.
+const (
+	impatient = "PRAGMA busy_timeout=0" // the writer's connection
+	busyPause = 2 * time.Millisecond
+	busyTries = 5000
 )
 
 // job is one Update that waits for the writer.
@@ -33,7 +40,8 @@ type job struct {
 	done  chan struct{}
 }
 
-// writer runs the functions of all Updates on its own goroutine and connection.
+// writer runs the functions of all Updates, one group at a time, on its own connection: on its own goroutine when there
+// are several callers, on the caller's when that is alone, see lead.
 //
 // It folds those that wait into one transaction without savepoints. If a function fails after it wrote, the transaction
 // is rolled back and all of them run again with a savepoint each, so that it alone is undone; a function that fails
@@ -45,12 +53,14 @@ type writer struct {
 
 	mu      sync.Mutex
 	queue   []*job
+	leading bool // somebody has the connection and all that follows stopped
+	shared  bool // the last group had several jobs: callers are to wait for each other
 	looking bool // somebody wants to know of other processes' commits
 	closing bool
 	wake    chan struct{}
 	stopped chan struct{}
 
-	// of the goroutine
+	// of whoever leads
 	group   []*job // not finished
 	current *job   // its function is running
 	version int64  // data_version as last seen: it moves at commits of others only
@@ -58,30 +68,7 @@ type writer struct {
 }
 
 func newWriter(db *DB, c *conn) *writer {
-	return &writer{db: db, conn: c, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
-}
-
-// Update hands fn to the writer and waits. See [storage.DB].
-func (db *DB) Update(ctx context.Context, fn func(ctx context.Context, tx storage.Tx) error) error {
-	if err := db.enter(ctx); err != nil {
-		return err
-	}
-	defer db.running.Done()
-	j := &job{until: ctx, ctx: inside(ctx), fn: fn, alone: storage.IsAlone(ctx), done: make(chan struct{})}
-	w := db.writer
-	w.mu.Lock()
-	w.queue = append(w.queue, j)
-	w.mu.Unlock()
-	w.nudge()
-	select {
-	case <-j.done:
-	case <-ctx.Done():
-		if j.taken.CompareAndSwap(false, true) {
-			return notStarted(ctx.Err())
-		}
-		<-j.done
-	}
-	return j.err
+	return &writer{db: db, conn: c, leading: true, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
 }
 
 func (w *writer) nudge() {
@@ -161,9 +148,7 @@ func (w *writer) loop(again []*job) {
 		} else if closing {
 			break
 		}
-		<-w.wake
-		// Callers that the last commit woke are about to ask again: let them, and share one commit.
-		runtime.Gosched()
+		w.rest()
 	}
 	finished = true
 }
@@ -193,7 +178,7 @@ func (w *writer) fold() bool {
 	if !w.waited() {
 		return false
 	}
-	err := w.start() // other processes may keep it; until it is through, callers can give up
+	_, err := w.start(true) // other processes may keep it; until it is through, callers can give up
 	j := w.next(true)
 	switch {
 	case err != nil && j != nil:
@@ -205,20 +190,29 @@ func (w *writer) fold() bool {
 	if err != nil || j == nil {
 		return true
 	}
+	w.together(j, j.alone)
+	w.mu.Lock()
+	w.shared = len(w.group) > 1
+	w.mu.Unlock()
+	return true
+}
+
+// together runs a job, and unless it is to be alone those that wait, in the transaction that was begun.
+func (w *writer) together(j *job, alone bool) {
 	w.group, w.bytes = append(w.group[:0], j), 0
 	for j != nil {
 		w.run(j)
 		if j.tx.lost {
 			w.rollback()
 			w.each(w.group)
-			return true
+			return
 		}
 		if j.err != nil && j.tx.wrote {
 			w.rollback()
 			w.careful()
-			return true
+			return
 		}
-		if j.alone || len(w.group) == groupJobs || w.bytes >= groupBytes {
+		if alone || len(w.group) == groupJobs || w.bytes >= groupBytes {
 			break
 		}
 		if j = w.next(false); j != nil {
@@ -226,7 +220,6 @@ func (w *writer) fold() bool {
 		}
 	}
 	w.commit(w.group)
-	return true
 }
 
 // careful runs a group again, with a savepoint for each function.
@@ -288,30 +281,45 @@ func (w *writer) run(j *job) {
 	w.bytes += j.tx.size
 }
 
-// start passes the turnstile and begins a transaction.
-func (w *writer) start() error {
+// start passes the turnstile and begins a transaction. Unless it may wait for others, false says that it would have to.
+func (w *writer) start(wait bool) (bool, error) {
 	if err := w.db.usable(); err != nil {
-		return err
+		return false, err
 	}
 	if err := w.db.files.check(); err != nil {
 		w.db.fail()
-		return notStarted(errors.Join(err, storage.ErrBroken))
+		return false, notStarted(errors.Join(err, storage.ErrBroken))
 	}
-	err := w.db.turn.enter()
-	if err == nil {
-		if _, err = w.conn.do("BEGIN IMMEDIATE"); err != nil {
+	in, err := w.db.turn.enter(wait)
+	if in && err == nil {
+		if in, err = w.immediate(wait); !in {
 			err = errors.Join(err, w.db.turn.leave())
 		}
 	}
 	if err != nil {
-		err = notStarted(err)
+		return false, notStarted(err)
 	}
-	return err
+	return in, nil
+}
+
+// immediate takes SQLite's own write lock, which only programs that know no turnstile can hold.
+func (w *writer) immediate(wait bool) (bool, error) {
+	for tries := 0; ; tries++ {
+		_, err := w.conn.do("BEGIN IMMEDIATE")
+		busy := code(err) == sqlite3.SQLITE_BUSY
+		if busy && !wait {
+			return false, nil
+		}
+		if !busy || tries == busyTries {
+			return err == nil, err
+		}
+		time.Sleep(busyPause)
+	}
 }
 
 // begin is start for jobs that were taken. If it fails, they are told and nothing was written.
 func (w *writer) begin(jobs []*job) bool {
-	err := w.start()
+	_, err := w.start(true)
 	if err != nil {
 		for _, j := range jobs {
 			j.err = err
@@ -379,7 +387,11 @@ func (w *writer) commit(jobs []*job) {
 	}
 }
 
-func (w *writer) finish(j *job) { close(j.done) }
+func (w *writer) finish(j *job) {
+	if j.done != nil { // its caller waits
+		close(j.done)
+	}
+}
 
 // look notices commits of other processes.
 func (w *writer) look() {

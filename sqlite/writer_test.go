@@ -292,8 +292,8 @@ func TestTheWALStaysSmall(t *testing.T) {
 	}
 	close(stop)
 	readers.Wait()
-	t.Logf("largest WAL: %d pages", largest/8192)
-	if bound := int64(2 * walRestart * pages * 8192); largest > bound {
+	t.Logf("largest WAL: %d pages", largest/pageSize)
+	if bound := int64(2 * walRestart * pages * pageSize); largest > bound {
 		t.Errorf("the WAL grew to %d bytes, want at most %d", largest, bound)
 	}
 	if rows := all(t, db); len(rows) != updates {
@@ -339,5 +339,80 @@ func TestNobodyLooksWhenNobodyWaits(t *testing.T) {
 	})
 	if after, _ := db.Changed(now); after != now+1 {
 		t.Errorf("change number %d after one commit, was %d", after, now)
+	}
+}
+
+// TestAnotherProgramHoldsTheFile: a program that knows no turnstile has a transaction open. Whoever gives up waiting for
+// it has written nothing, and whoever waits comes through when it ends.
+func TestAnotherProgramHoldsTheFile(t *testing.T) {
+	t.Parallel()
+	db := open(t, filepath.Join(t.TempDir(), "home.db"), nil, note)
+	other, err := dial(db.path, "rw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.close()
+	if err := other.once("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	gaveUp := make(chan error)
+	go func() { gaveUp <- db.Update(ctx, putNote(1, 10)) }()
+	waiting := func() bool {
+		db.writer.mu.Lock()
+		defer db.writer.mu.Unlock()
+		return db.writer.leading && len(db.writer.queue) == 1
+	}
+	eventually(waiting)
+	cancel()
+	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
+		t.Errorf("an Update that was given up: %v", err)
+	}
+	came := make(chan error)
+	go func() { came <- db.Update(t.Context(), putNote(2, 10)) }()
+	eventually(func() bool {
+		db.writer.mu.Lock()
+		defer db.writer.mu.Unlock()
+		return len(db.writer.queue) == 2
+	})
+	if err := other.once("ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-came; err != nil {
+		t.Error(err)
+	}
+	if rows := all(t, db); len(rows) != 1 || rows[0].Key[0] != int64(2) {
+		t.Errorf("rows %v, want number 2 only", rows)
+	}
+}
+
+// TestALoneCallerLeads: its function runs on its own goroutine, and one that ends that goroutine is undone and leaves
+// the home to others.
+func TestALoneCallerLeads(t *testing.T) {
+	t.Parallel()
+	db := open(t, filepath.Join(t.TempDir(), "home.db"), nil, note)
+	eventually(func() bool { // the writer's goroutine has settled
+		db.writer.mu.Lock()
+		defer db.writer.mu.Unlock()
+		return !db.writer.leading
+	})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = db.Update(t.Context(), func(ctx context.Context, tx storage.Tx) error {
+			if err := putNote(1, 10)(ctx, tx); err != nil {
+				return err
+			}
+			runtime.Goexit()
+			return nil
+		})
+		t.Error("Goexit of a lone caller's function left its goroutine running")
+	}()
+	<-ended
+	if err := db.Update(t.Context(), putNote(2, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if rows := all(t, db); len(rows) != 1 || rows[0].Key[0] != int64(2) {
+		t.Errorf("rows %v, want number 2 only", rows)
 	}
 }
