@@ -11,8 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/pawl-dev/pawl/draw"
 	"github.com/pawl-dev/pawl/internal/core"
-	"github.com/pawl-dev/pawl/internal/draw"
 )
 
 // BuildError lists everything that is wrong with a graph. No graph was built.
@@ -405,6 +405,12 @@ func place(name string) string {
 // order of the state's fields. Equal graphs give equal bytes.
 func (g *Graph[S]) JSON() ([]byte, error) { return json.MarshalIndent(&g.def.topology, "", "  ") }
 
-// Mermaid draws the graph as a Mermaid flowchart: questions are hexagons, workers framed twice, durable nodes have a
-// thick border, route targets dotted lines. Equal graphs give equal text.
-func (g *Graph[S]) Mermaid() string { return draw.Mermaid(&g.def.topology) }
+// Mermaid draws the graph as a Mermaid flowchart, its children closed; see [draw.Graph.Mermaid]. Package draw opens them,
+// and draws in other ways. Equal graphs give equal text.
+func (g *Graph[S]) Mermaid() string {
+	picture, err := draw.Of(g, 0)
+	if err != nil { // a graph that was built can be written
+		return "graph TD\n"
+	}
+	return picture.Mermaid()
+}

@@ -79,6 +79,12 @@ func Version(n int) NodeOption {
 // Usable is what a node can declare with Uses: an Interrupt or an effect.
 type Usable interface{ UseName() string }
 
+// acting is an effect as seen by the graph that declares it.
+type acting interface {
+	Usable
+	Dispatches() (approved bool)
+}
+
 // faultOf is what is wrong with a declaration that can tell.
 func faultOf(u Usable) error {
 	if f, ok := u.(interface{ Fault() error }); ok {
@@ -152,8 +158,21 @@ func newNode[S any](name string, kind core.NodeKind, opts []NodeOption) *node[S]
 
 // record is the node's entry in the topology, without its lines.
 func (n *node[S]) record() core.Node {
-	return core.Node{Name: n.name, Kind: n.kind, Version: n.version, Durable: n.policy.Durable,
+	r := core.Node{Name: n.name, Kind: n.kind, Version: n.version, Durable: n.policy.Durable,
 		Uses: slices.Sorted(maps.Keys(n.policy.Uses))}
+	for _, u := range n.uses {
+		_, asks := u.(declared)
+		if e, ok := u.(acting); ok {
+			r.Sends = append(r.Sends, u.UseName())
+			asks = e.Dispatches()
+		}
+		if asks {
+			r.Asks = append(r.Asks, u.UseName())
+		}
+	}
+	slices.Sort(r.Asks)
+	slices.Sort(r.Sends)
+	return r
 }
 
 // AskNode is a node that is only a question, named after its interrupt: question makes it from the state, which it may

@@ -252,6 +252,9 @@ func (d *declaration) fault(format string, args ...any) {
 	d.faults = append(d.faults, fmt.Errorf(format, args...))
 }
 
+// Dispatches tells graphs that it acts outside, and whether people approve it first.
+func (e Effect[In, Out]) Dispatches() (approved bool) { return e.d != nil && len(e.d.levels) > 0 }
+
 // UseName is the name by which pawl.Uses declares it.
 func (e Effect[In, Out]) UseName() string {
 	if e.d == nil {

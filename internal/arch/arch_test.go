@@ -15,11 +15,12 @@ const module = "github.com/pawl-dev/pawl"
 // allowed says which folders of the module the code of a folder may import. A folder without a row wires things
 // together (programs, examples, tests).
 var allowed = map[string][]string{
-	".":        {"storage", "internal/core", "internal/draw", "internal/guard", "internal/local", "internal/records", "internal/schema"},
+	".":        {"storage", "internal/core", "draw", "internal/guard", "internal/local", "internal/records", "internal/schema"},
 	"storage":  {},
 	"memdb":    {"storage"},
 	"sqlite":   {"storage"},
 	"redact":   {},
+	"draw":     {},
 	"pawltest": {".", "storage", "memdb", "sqlite", "internal"},
 
 	"audit":       {".", "storage"},
@@ -31,7 +32,6 @@ var allowed = map[string][]string{
 	"store":    {".", "storage", "internal/records"},
 
 	"internal/core":    {},
-	"internal/draw":    {"internal/core"},
 	"internal/guard":   {},
 	"internal/records": {"internal/core", "storage"},
 	"internal/local":   {"internal/core", "internal/records", "storage"},
@@ -40,7 +40,7 @@ var allowed = map[string][]string{
 }
 
 // pure packages use the standard library and google/uuid only.
-var pure = []string{".", "storage", "audit/proof", "worker", "redact", "memdb", "internal/core", "internal/draw", "internal/guard", "internal/records", "internal/local", "internal/schema"}
+var pure = []string{".", "storage", "audit/proof", "worker", "redact", "memdb", "draw", "internal/core", "internal/guard", "internal/records", "internal/local", "internal/schema"}
 
 type pkg struct {
 	ImportPath string

@@ -2,20 +2,22 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/draw"
 )
 
 // drawn is what a graph can tell of itself.
 type drawn interface {
 	Name() string
 	Digest() string
-	JSON() ([]byte, error)
-	Mermaid() string
+	draw.Drawable
 }
 
 // graphLine is one line of a list of graphs.
@@ -83,33 +85,48 @@ func tableOfGraphs(g *Page, list []graphLine) {
 	g.Table([]string{"GRAPH", "CODE", "THREADS"}, rows...)
 }
 
+// pictures are the formats in which a graph is drawn.
+var pictures = map[string]func(*draw.Graph) string{
+	"mermaid": (*draw.Graph).Mermaid, "dot": (*draw.Graph).DOT, "svg": (*draw.Graph).SVG, "ascii": (*draw.Graph).ASCII,
+}
+
 func (p *Program) graphShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show GRAPH", Short: "Nodes, lines and channels of a graph; -o mermaid draws it", Args: p.takes(1, "a graph's name"),
-		Example:           "  pawl graph show refund\n  pawl graph show refund -o mermaid > refund.mmd",
-		Annotations:       map[string]string{moreFormats: "mermaid"},
+	depth := 1
+	c := &cobra.Command{
+		Use: "show GRAPH", Short: "Nodes, lines, children and channels of a graph; -o ascii, svg, dot or mermaid draws it",
+		Args:              p.takes(1, "a graph's name"),
+		Example:           "  pawl graph show refund\n  pawl graph show refund -o ascii\n  pawl graph show refund -o svg --depth 2 > refund.svg",
+		Annotations:       map[string]string{moreFormats: "ascii svg dot mermaid"},
 		ValidArgsFunction: p.completeGraphs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := p.needs(args[0], "graph show"); err != nil {
 				return err
 			}
 			for _, d := range p.drawings() {
-				if d.Name() != args[0] {
-					continue
+				if d.Name() == args[0] {
+					return p.showGraph(d, depth)
 				}
-				doc, err := d.JSON()
-				if err != nil {
-					return err
-				}
-				if p.output == "mermaid" {
-					_, err := fmt.Fprintln(p.Stdout, strings.TrimRight(d.Mermaid(), "\n"))
-					return err
-				}
-				return p.Emit(json.RawMessage(doc), func(g *Page) { err = tableOfGraph(g, d, doc) })
 			}
 			return nil
 		},
 	}
+	c.Flags().IntVar(&depth, "depth", depth, "how many levels of children a picture opens; -1: all")
+	return c
+}
+
+func (p *Program) showGraph(d drawn, depth int) error {
+	if picture, ok := pictures[p.output]; ok {
+		g, err := draw.Of(d, depth)
+		if err == nil {
+			_, err = fmt.Fprint(p.Stdout, picture(g))
+		}
+		return err
+	}
+	doc, err := d.JSON()
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.Emit(json.RawMessage(doc), func(g *Page) { err = tableOfGraph(g, d, doc) }), err)
 }
 
 func (p *Program) drawings() []drawn {
@@ -122,40 +139,67 @@ func (p *Program) drawings() []drawn {
 	return out
 }
 
-func tableOfGraph(g *Page, d drawn, doc []byte) error {
-	var t struct {
-		Nodes []struct {
-			Name                 string
-			Kind                 string
-			Version              int
-			Durable              bool
-			Uses, Edges, Targets []string
-		}
-		Joins []struct {
-			From []string
-			To   string
-		}
-		Channels []struct{ Name, Merge, Type string }
+// topology is what a table tells of a graph.
+type topology struct {
+	Nodes []struct {
+		Name                              string
+		Kind                              string
+		Version                           int
+		Durable                           bool
+		Uses, Asks, Sends, Edges, Targets []string
 	}
+	Joins []struct {
+		From []string
+		To   string
+	}
+	Children []struct {
+		Name, Mode string
+		Graph      struct{ Graph string }
+	}
+	Channels []struct {
+		Name, Merge, Type string
+		Hidden            bool
+	}
+}
+
+func tableOfGraph(g *Page, d drawn, doc []byte) error {
+	var t topology
 	if err := json.Unmarshal(doc, &t); err != nil {
 		return err
 	}
 	g.Line("graph %s, version %s", d.Name(), d.Digest())
+	g.Line("durability: %s, unless a run chooses its own; durable nodes are on disk before anything goes on, in every run", pawl.Sync)
 	var rows [][]string
 	for _, n := range t.Nodes {
 		kind := n.Kind
 		if n.Durable {
 			kind += ", durable"
 		}
-		rows = append(rows, []string{place(n.Name), kind, orDash(n.Uses), orDash(n.Edges), orDash(n.Targets)})
+		asks := slices.Clone(n.Asks)
+		for i, a := range asks {
+			if slices.Contains(n.Sends, a) {
+				asks[i] = a + " (approval)"
+			}
+		}
+		rows = append(rows, []string{place(n.Name), kind, orDash(asks), orDash(n.Sends), orDash(n.Edges), orDash(n.Targets)})
 	}
-	g.Table([]string{"NODE", "KIND", "USES", "THEN", "OR"}, rows...)
+	g.Table([]string{"NODE", "KIND", "ASKS", "DISPATCHES", "THEN", "OR"}, rows...)
 	for _, j := range t.Joins {
 		g.Line("join of %s into %s", strings.Join(j.From, ", "), j.To)
 	}
 	rows = nil
+	for _, c := range t.Children {
+		rows = append(rows, []string{c.Name, c.Graph.Graph, draw.Mode(c.Mode)})
+	}
+	if len(rows) > 0 {
+		g.Line("")
+		g.Table([]string{"CHILD", "GRAPH", "KEEPS"}, rows...)
+	}
+	rows = nil
 	for _, c := range t.Channels {
-		rows = append(rows, []string{c.Name, c.Merge, short(c.Type, widest)})
+		if !c.Hidden {
+			rows = append(rows, []string{c.Name, c.Merge, short(c.Type, widest)})
+		}
 	}
 	g.Line("")
 	g.Table([]string{"CHANNEL", "RULE", "TYPE"}, rows...)

@@ -61,6 +61,8 @@ type Node struct {
 	Version int      `json:"version"`
 	Durable bool     `json:"durable,omitempty"`
 	Uses    []string `json:"uses,omitempty"`    // names of interrupts and effects, sorted
+	Asks    []string `json:"asks,omitempty"`    // of these, what a person answers or approves
+	Sends   []string `json:"sends,omitempty"`   // of these, the effects
 	Edges   []string `json:"edges,omitempty"`   // plain targets, sorted
 	Targets []string `json:"targets,omitempty"` // declared targets of routes, sorted
 }
