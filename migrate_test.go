@@ -302,3 +302,55 @@ func standing(t *testing.T, th interface {
 	}
 	return st
 }
+
+// checked is what a build would do with each thread.
+func checked(t *testing.T, eng *pawl.Engine, g pawl.Registrable) string {
+	t.Helper()
+	var out []string
+	for c, err := range eng.Check(context.Background(), g) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, fmt.Sprintf("%s %s: %s; %s; %s", c.Thread, c.Status, c.Fit, c.First, c.Why))
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	onEachHome(t, func(t *testing.T, db storage.DB) {
+		ctx := context.Background()
+		var calls []string
+		before := oldShop(t, &calls)
+		old := opened(t, db, nil)
+		for _, id := range []string{"done", "waits"} {
+			if _, err := before.Thread(old, id).Run(ctx, &oldOrder{Total: pawl.Of(7), Gone: pawl.Of("x")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := before.Thread(old, "done").Resume(ctx, pawl.AnswerWith("", "yes")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := single(t, func(context.Context, *note) error { return nil }).Thread(old, "other graph").Run(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		rows := valueRows(t, db)
+		for name, c := range map[string]struct {
+			build pawl.Registrable
+			want  string
+		}{
+			"the same": {before, "done done: goes on; ; \nwaits waiting: goes on; ; "},
+			"another, without a migration": {newShop(t, &calls), `done done: pin; channel "total": was last of int, is last of string; the graph declares no migration from there; add one with Builder.Migrate, or use a program of the old version
+waits waiting: pin; node "pay": was there, is absent; the graph declares no migration from there; add one with Builder.Migrate, or use a program of the old version`},
+			"another, with one": {newShop(t, &calls, pawl.Migration{From: before.Digest(), Map: toScreen}), `done done: migrate; channel "total": was last of int, is last of string; 
+waits waiting: migrate; node "pay": was there, is absent; `},
+		} {
+			if got := checked(t, old, c.build); got != c.want {
+				t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
+			}
+		}
+		if !reflect.DeepEqual(valueRows(t, db), rows) {
+			t.Error("a check wrote")
+		}
+	})
+}
