@@ -138,7 +138,7 @@ func Restore(ctx context.Context, backup, path string, options *RestoreOptions) 
 		return nil, err
 	}
 	defer turn.close()
-	if err := turn.enter(); err != nil { // whoever opens the home meanwhile waits
+	if _, err := turn.enter(true); err != nil { // whoever opens the home meanwhile waits
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, turn.leave()) }()
