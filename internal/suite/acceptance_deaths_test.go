@@ -26,14 +26,9 @@ func acceptanceWindows() []scenario {
 		{id: "A16", waits: "restore"},
 		{id: "A18", run: fullBeforeDispatch},
 		{id: "A19", run: panicInEffect},
-		{id: "A33", waits: "window of a key, reconciled after it"},
 		{id: "A34", waits: "tombstones"},
 		{id: "A35", waits: "retention against the life of checkpoints"},
 		{id: "A36", waits: "sweep of operations"},
-		{id: "A38", waits: "release"},
-		{id: "A39", waits: "release"},
-		{id: "A40", waits: "release"},
-		{id: "A41", waits: "compensation"},
 	}
 }
 

@@ -17,9 +17,6 @@ import (
 func acceptanceRest() []scenario {
 	return []scenario{
 		{id: "A58", run: redactedBeforeStored},
-		{id: "A59", waits: "look-alikes and the digest of the original, in one scenario"},
-		{id: "A61", waits: "audit chain"},
-		{id: "A62", waits: "trail of a receipt"},
 		{id: "A65", run: everyVerbItsPermission},
 		{id: "A70", waits: "strict mode over outgoing calls"},
 		{id: "A71", run: plannedAsANewCall},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/approval"
+	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/effect"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/memdb"
@@ -83,8 +84,10 @@ func wireAs(name string, b bank) wiring {
 }
 
 // approvedWire needs a yes of finance.
-func approvedWire(b bank) wiring {
-	return wire(b).Approve(approval.Levels{{To: "finance", For: time.Hour}})
+func approvedWire(b bank) wiring { return approvedAs("bank.transfer", b) }
+
+func approvedAs(name string, b bank) wiring {
+	return wireAs(name, b).Approve(approval.Levels{{To: "finance", For: time.Hour}})
 }
 
 // pays is a node that pays what the state says and keeps the receipt.
@@ -138,6 +141,7 @@ type firm struct {
 	ledger    *effect.Ledger
 	effects   *effect.Desk
 	approvals *approval.Desk
+	order     *audit.Sequencer
 }
 
 // openFirm makes a process. The key is beside the file at path; without a file all processes have the same.
@@ -164,7 +168,7 @@ func openFirm(db storage.DB, path, policy string, parts ...pawl.Part) (*firm, er
 // of is the same process, working for another tenant.
 func (o *firm) of(tenant string) *firm {
 	eng := o.eng.Tenant(tenant)
-	return &firm{o.db, eng, o.ledger, o.ledger.Desk(eng, o.db), approval.NewDesk(eng, o.db)}
+	return &firm{db: o.db, eng: eng, ledger: o.ledger, effects: o.ledger.Desk(eng, o.db), approvals: approval.NewDesk(eng, o.db)}
 }
 
 // firmIn is openFirm for this process, closed at the end of the test.
