@@ -258,6 +258,15 @@ func (e *Engine) rulesOf(q *core.Question) (core.Interrupt, bool) {
 	if !ok {
 		return nil, false
 	}
+	return rulesIn(d, q)
+}
+
+// rulesIn finds the rules of a question that a graph, or a child in it, declares.
+func rulesIn(d core.Def, q *core.Question) (core.Interrupt, bool) {
+	d, ok := core.Inside(d, q.Under)
+	if !ok {
+		return nil, false
+	}
 	return d.Interrupt(q.Name)
 }
 
@@ -325,15 +334,22 @@ func (t *Thread) takeAll(ctx context.Context, v *view, given []givenAnswer) ([]*
 
 // checkSubmitted checks answers that were taken without the graph's code, before any node is entered. A refused one
 // reopens its question.
-func (l *loop) checkSubmitted(ctx context.Context) error {
-	for task := range l.pos.Questions {
-		for i := range l.pos.Questions[task] {
-			q := &l.pos.Questions[task][i]
+func (l *loop) checkSubmitted(ctx context.Context, p *core.Position) error {
+	for _, children := range p.Children {
+		for _, c := range children {
+			if err := l.checkSubmitted(ctx, c); err != nil {
+				return err
+			}
+		}
+	}
+	for task := range p.Questions {
+		for i := range p.Questions[task] {
+			q := &p.Questions[task][i]
 			if q.State != core.QuestionSubmitted {
 				continue
 			}
 			to := core.QuestionAnswered
-			if rules, ok := l.def.Interrupt(q.Name); !ok || rules.Refuse(q.Body, q.Answer) != nil {
+			if rules, ok := rulesIn(l.def, q); !ok || rules.Refuse(q.Body, q.Answer) != nil {
 				to = core.QuestionOpen
 			}
 			if _, err := l.host.Settle(context.WithoutCancel(ctx), q, to); err != nil {

@@ -20,6 +20,7 @@ type def[S any] struct {
 	workers    map[string]bool
 	interrupts map[string]core.Interrupt
 	moves      []Migration
+	children   map[string]core.Def
 }
 
 var _ core.Def = (*def[struct{}])(nil)
@@ -29,6 +30,11 @@ func (d *def[S]) Topology() *core.Topology { return &d.topology }
 func (d *def[S]) Interrupt(name string) (core.Interrupt, bool) {
 	in, ok := d.interrupts[name]
 	return in, ok
+}
+
+func (d *def[S]) Child(name string) (core.Def, bool) {
+	c, ok := d.children[name]
+	return c, ok
 }
 
 // Policy of a node that the graph does not know is the strictest: one try, nothing may be used.

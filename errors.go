@@ -210,12 +210,16 @@ type NodeError struct {
 	Thread string
 	Node   string
 	Task   string
+	Path   string // of the child that the node is of; empty: none
 	Try    int
 	Err    error
 }
 
 // Error says what was refused, and what to do.
 func (e *NodeError) Error() string {
+	if e.Path != "" {
+		return fmt.Sprintf("node %q at %s|%s:%s (try %d): %v", e.Node, e.Path, e.Node, e.Task, e.Try, e.Err)
+	}
 	return fmt.Sprintf("thread %q: node %q (try %d): %v", e.Thread, e.Node, e.Try, e.Err)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -37,6 +38,8 @@ type Builder[S any] struct {
 	reads  []Upgrading
 	moves  []Migration
 	faults []string
+
+	askAtTop bool
 }
 
 type edge struct{ from, to string }
@@ -104,6 +107,13 @@ func (b *Builder[S]) Route(from string, choose func(*S) []Next, targets ...strin
 	return b
 }
 
+// AskAtTop allows questions in the graph's own nodes only: a node of a child, at any depth, that asks fails with a
+// *TopLevelError. Approvals of effects are not questions of a node, and are not meant.
+func (b *Builder[S]) AskAtTop() *Builder[S] {
+	b.askAtTop = true
+	return b
+}
+
 // Build returns the graph, which later calls of the builder do not change, or a *BuildError with every fault.
 func (b *Builder[S]) Build() (*Graph[S], error) {
 	s := &survey{kinds: map[string]core.NodeKind{}, ways: map[string][]string{}, faults: slices.Clone(b.faults)}
@@ -133,11 +143,11 @@ func (b *Builder[S]) Build() (*Graph[S], error) {
 		s.route(r.from, r.choose == nil, r.targets)
 	}
 	s.reach()
-	interrupts := b.interrupts(s)
+	interrupts, children := b.interrupts(s), b.children(s)
 	if len(s.faults) > 0 {
 		return nil, &BuildError{Graph: b.name, Faults: s.faults}
 	}
-	return &Graph[S]{b.assemble(l, interrupts)}, nil
+	return &Graph[S]{b.assemble(l, interrupts, children)}, nil
 }
 
 func (b *Builder[S]) surveyNodes(s *survey) {
@@ -182,8 +192,28 @@ func (b *Builder[S]) interrupts(s *survey) map[string]core.Interrupt {
 	return rules
 }
 
-func (b *Builder[S]) assemble(l *layout, interrupts map[string]core.Interrupt) *def[S] {
-	d := &def[S]{moves: slices.Clone(b.moves), layout: l, nodes: map[string]*node[S]{}, workers: map[string]bool{}, interrupts: interrupts}
+// children collects the children that nodes declare, by name. Nodes may share one.
+func (b *Builder[S]) children(s *survey) map[string]callee {
+	out := map[string]callee{}
+	for _, n := range b.nodes {
+		for _, u := range n.uses {
+			c, ok := u.(callee)
+			if !ok {
+				continue
+			}
+			name := c.UseName()
+			s.name("child", name)
+			if other, known := out[name]; known && other != c {
+				s.fault("two children named %q are of different graphs or modes; rename one", name)
+			}
+			out[name] = c
+		}
+	}
+	return out
+}
+
+func (b *Builder[S]) assemble(l *layout, interrupts map[string]core.Interrupt, children map[string]callee) *def[S] {
+	d := &def[S]{moves: slices.Clone(b.moves), layout: l, nodes: map[string]*node[S]{}, workers: map[string]bool{}, interrupts: interrupts, children: map[string]core.Def{}}
 	d.nodes[Start] = newNode[S](Start, core.KindNode, nil)
 	for _, n := range b.nodes {
 		own := *n
@@ -193,7 +223,17 @@ func (b *Builder[S]) assemble(l *layout, interrupts map[string]core.Interrupt) *
 	for _, r := range b.routes {
 		d.nodes[r.from].routes = append(d.nodes[r.from].routes, r)
 	}
-	d.topology = core.Topology{Graph: b.name, Channels: l.channels(), Joins: slices.Clone(b.joins)}
+	d.topology = core.Topology{Graph: b.name, Channels: l.channels(), Joins: slices.Clone(b.joins), AskAtTop: b.askAtTop}
+	for _, name := range slices.Sorted(maps.Keys(children)) {
+		def, mode := children[name].called()
+		c := core.Child{Name: name, Mode: mode, Graph: def.Topology()}
+		if d.children[name] = def; mode == PerThread {
+			d.topology.Channels = append(d.topology.Channels, core.Channel{
+				Name: c.Memory(), Merge: core.MergeLast, Type: "checkpoint", Optional: true, Hidden: true,
+			})
+		}
+		d.topology.Children = append(d.topology.Children, c)
+	}
 	slices.SortFunc(d.topology.Joins, func(a, b core.Join) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, n := range d.nodes {
 		record := n.record()

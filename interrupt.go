@@ -162,6 +162,8 @@ func (s *scope) ask(ctx context.Context, in asking) ([]byte, error) {
 	switch {
 	case !t.policy.Uses[in.name]:
 		return nil, t.fail(&UndeclaredError{Node: t.spec.Node, Name: in.name})
+	case t.loop.askedTooDeep() != "":
+		return nil, t.fail(&TopLevelError{Graph: t.loop.askedTooDeep(), Question: in.name, Path: t.spec.Path()})
 	case t.loop.host == nil:
 		return nil, t.fail(&NoStorageError{Graph: t.loop.topology.Graph, Node: t.spec.Node, Question: in.name})
 	}
@@ -232,13 +234,14 @@ func (s *scope) wait(q *core.Question) {
 // put asks anew: for the first time, or because the body changed, or because the earlier asking was withdrawn.
 func (s *scope) put(ctx context.Context, address string, old *core.Question, in asking, body []byte, digest string) error {
 	t := s.task
-	l := t.loop
+	l, root := t.loop, t.loop.root
 	body, err := l.storable(in, body)
 	if err != nil {
 		return t.fail(fmt.Errorf("node %q: question %q was not asked: %w", t.spec.Node, in.name, err))
 	}
 	q := &core.Question{
-		Address: address, Checkpoint: t.place(), Task: t.spec.ID, Path: t.spec.Path(), Node: t.spec.Node, Name: in.name, Key: in.key,
+		Address: address, Checkpoint: t.place(), Task: t.spec.ID, Path: t.spec.Path(), Under: l.levels,
+		Node: t.spec.Node, Name: in.name, Key: in.key,
 		Body: body, Digest: digest, Schema: in.rules.Schema(), Rule: in.rule, State: core.QuestionOpen, Asked: l.host.Now(),
 		Revision: 1,
 	}
@@ -254,11 +257,11 @@ func (s *scope) put(ctx context.Context, address string, old *core.Question, in 
 		}
 	}
 	q.ID = core.ID("question", address, fmt.Sprint(q.Revision))
-	if answered && (l.strict || q.Drift > 1 && !l.afterDrift) {
+	if answered && (l.strict || q.Drift > 1 && !root.afterDrift) {
 		path, was, is := core.DocumentDifference(old.Body, body)
 		return t.fail(&DriftError{Node: t.spec.Node, Name: in.name, Path: path, Old: was, New: is})
 	}
-	if answered && l.afterDrift {
+	if answered && root.afterDrift {
 		q.Drift = 0
 	}
 	if err := l.ask(context.WithoutCancel(ctx), q, old); err != nil {

@@ -27,6 +27,20 @@ type loop struct {
 	late     func(error) // told about writes after a node returned
 	parts    []Part
 
+	root      *loop // of the thread's own run: itself, unless it runs a child
+	under     *Task // the parent's task, of a child
+	child     *core.Child
+	address   string       // of the child's call
+	in        string       // addresses of the steps around the call
+	frame     *core.Frame  // of what it commits; nil: the thread's own
+	stateless bool         // nothing is committed
+	path      string       // of its tasks, in front of their own
+	levels    []core.Level // of the children from the thread's graph on down
+	input     []core.Write // of a child that keeps nothing
+	round     *round       // the newest
+	mint      func() (int64, string)
+	heads     map[int64]*core.Checkpoint // without storage: what children remember
+
 	afterDrift bool // a person resumed after drift: the newest question is asked whatever it says
 	steps      int  // super-steps since this start
 	mu         sync.Mutex
@@ -39,7 +53,7 @@ type loop struct {
 
 func (l *loop) emit(e Event) {
 	if l.sink != nil {
-		if e.Step = l.pos.Head.Step + 1; e.Err != nil {
+		if e.Path, e.Step = l.path, l.pos.Head.Step+1; e.Err != nil {
 			e.Error = l.told(e.Err.Error())
 		}
 		l.sink(e)
@@ -61,7 +75,7 @@ func (l *loop) run(ctx context.Context) (stop *core.Stop, cause error, err error
 
 // superStep runs the tasks that are due and merges what they wrote.
 func (l *loop) superStep(ctx context.Context) (*core.Stop, error, error) {
-	tasks := core.Plan(l.pos.Head, l.thread, "")
+	tasks := core.Plan(l.pos.Head, l.thread, l.path)
 	if len(tasks) == 0 {
 		stop, cause := l.ending(l.pos.Head)
 		return stop, cause, l.commit(ctx, core.Commit{Checkpoint: l.pos.Head, Stop: stop})
@@ -95,7 +109,8 @@ func (l *loop) refused(ctx context.Context, tasks int) (*core.Stop, error) {
 // merge makes the next checkpoint of a round whose tasks all ended well.
 func (l *loop) merge(ctx context.Context, r *round) (*core.Stop, error, error) {
 	head := l.pos.Head
-	next, err := core.Apply(head, l.topology, l.def.Fold, r.results())
+	results := r.results()
+	next, err := core.Apply(head, l.topology, l.def.Fold, results)
 	if err != nil {
 		cause := causeOf(err)
 		if conflict := (*core.ConflictError)(nil); errors.As(err, &conflict) {
@@ -104,7 +119,7 @@ func (l *loop) merge(ctx context.Context, r *round) (*core.Stop, error, error) {
 		stop, why := failed(cause, "", err)
 		return stop, why, l.commit(ctx, core.Commit{Checkpoint: head, Ended: r.news, Stop: stop})
 	}
-	next.N, next.ID = l.fresh()
+	l.number(next, results)
 	c := core.Commit{Checkpoint: head, Next: next, Durable: r.durable}
 	var why error
 	if len(next.Due) == 0 {
@@ -113,14 +128,19 @@ func (l *loop) merge(ctx context.Context, r *round) (*core.Stop, error, error) {
 	if err := l.commit(ctx, c); err != nil {
 		return nil, nil, err
 	}
+	if l.stateless {
+		r.keep()
+	}
 	l.advance(next)
 	return c.Stop, why, nil
 }
 
 func (l *loop) advance(next *core.Checkpoint) {
-	l.pos.Head, l.pos.Ended = next, nil
-	clear(l.pos.Steps)
-	clear(l.pos.Questions)
+	if l.pos.Head, l.pos.Ended = next, nil; !l.stateless {
+		clear(l.pos.Steps)
+		clear(l.pos.Questions)
+		clear(l.pos.Children)
+	}
 	if l.sink != nil {
 		l.emit(Event{Kind: EventCheckpoint, Checkpoint: next.ID})
 	}
@@ -170,10 +190,14 @@ func (c *cancelCause) Error() string { return "cancelled: " + c.reason }
 // host's business to order.
 
 func (l *loop) commit(ctx context.Context, c core.Commit) error {
-	if c.Stop != nil {
+	switch {
+	case l.under != nil:
+		c.Stop = nil // its parent's task goes on, or stops the run
+	case c.Stop != nil:
 		c.Stop.Error = l.told(c.Stop.Error)
 	}
-	if l.host == nil {
+	if l.host == nil || l.stateless {
+		l.remember(c.Next)
 		return nil
 	}
 	return l.host.Commit(context.WithoutCancel(ctx), c)
@@ -199,6 +223,7 @@ func (l *loop) ask(ctx context.Context, q, replaced *core.Question) error {
 
 func (l *loop) changed(t *Task, old, now *core.Question) {
 	path, _, _ := core.DocumentDifference(old.Body, now.Body)
+	l = l.root
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.superseded = append(l.superseded, &ChangedError{
@@ -208,7 +233,7 @@ func (l *loop) changed(t *Task, old, now *core.Question) {
 
 // withdraw closes the questions of a task that ended without them: an earlier try asked, and the last one did not.
 func (l *loop) withdraw(ctx context.Context, t *Task) error {
-	for _, q := range t.asked {
+	for _, q := range t.mayStillAsk() {
 		if q.State != core.QuestionOpen && q.State != core.QuestionSubmitted {
 			continue
 		}
@@ -227,9 +252,9 @@ func (l *loop) left(t *Task) {
 	for id, q := range t.asked {
 		inNode := id == core.Address{Task: q.Task, Kind: "ask", Name: q.Name, Key: q.Key}.ID()
 		if q.State == core.QuestionAnswered && inNode && !t.booked[id] {
-			l.mu.Lock()
-			l.unused = append(l.unused, q)
-			l.mu.Unlock()
+			l.root.mu.Lock()
+			l.root.unused = append(l.root.unused, q)
+			l.root.mu.Unlock()
 		}
 	}
 }
@@ -245,9 +270,30 @@ func (l *loop) leftOver() []Question {
 }
 
 func (l *loop) fresh() (int64, string) {
-	if l.host != nil {
+	switch {
+	case l.mint != nil:
+		return l.mint()
+	case l.host != nil:
 		return l.host.Fresh()
 	}
-	l.minted++
-	return l.minted, numberedID(l.thread, l.minted)
+	l.root.mu.Lock()
+	defer l.root.mu.Unlock()
+	l.root.minted++
+	return l.root.minted, numberedID(l.thread, l.root.minted)
+}
+
+// remember keeps, without storage, where the runs of children that remember stand.
+func (l *loop) remember(cp *core.Checkpoint) {
+	if cp == nil || !cp.Frame.Remembers() {
+		return
+	}
+	l.root.mu.Lock()
+	defer l.root.mu.Unlock()
+	if l.root.heads == nil {
+		l.root.heads = map[int64]*core.Checkpoint{}
+	}
+	if before := l.root.heads[cp.Parent]; before != nil && before.Frame == cp.Frame {
+		delete(l.root.heads, cp.Parent)
+	}
+	l.root.heads[cp.N] = cp
 }

@@ -182,7 +182,7 @@ func (n *node[S]) record() core.Node {
 func AskNode[S, Q, A any](in Interrupt[Q, A], question func(*S) Q, decided func(*S, A) error, opts ...NodeOption) Node[S] {
 	n := newNode[S](in.Name, core.KindAsk, append([]NodeOption{Uses(in)}, opts...))
 	if question == nil || decided == nil {
-		return questionNode[S]{n}
+		return readyNode[S]{n}
 	}
 	n.run = func(ctx context.Context, s *S, _ []byte, g *seal) error {
 		answer, err := in.askOnce(ctx, func() (Q, error) {
@@ -195,12 +195,12 @@ func AskNode[S, Q, A any](in Interrupt[Q, A], question func(*S) Q, decided func(
 		}
 		return decided(s, answer)
 	}
-	return questionNode[S]{n}
+	return readyNode[S]{n}
 }
 
-type questionNode[S any] struct{ n *node[S] }
+type readyNode[S any] struct{ n *node[S] }
 
-func (a questionNode[S]) node() *node[S] { return a.n }
+func (r readyNode[S]) node() *node[S] { return r.n }
 
 // Worker is a node that runs once for each payload that a route sends to it, all of one super-step at once. It writes
 // to the same state as every node; its writes merge in the order of sending. A Worker is immutable and may be added to

@@ -185,6 +185,7 @@ type Event struct {
 	Seq        int64     `json:"seq,omitempty"` // place in the thread's order of facts; 0: not a stored fact
 	At         time.Time `json:"at,omitzero"`
 	Step       int       `json:"step"`
+	Path       string    `json:"path,omitempty"` // of the child that it happened in; empty: in the thread's own run
 	Run        string    `json:"run,omitempty"`
 	Node       string    `json:"node,omitempty"`
 	Task       string    `json:"task,omitempty"`

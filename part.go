@@ -80,7 +80,7 @@ type TaskInfo struct {
 
 // Info says which task this is.
 func (t *Task) Info() TaskInfo {
-	i := TaskInfo{Graph: t.loop.topology.Graph, Path: t.spec.Path(), Node: t.spec.Node, Task: t.spec.ID}
+	i := TaskInfo{Graph: t.loop.root.topology.Graph, Path: t.spec.Path(), Node: t.spec.Node, Task: t.spec.ID}
 	if p := t.loop.pos; p != nil && p.Head != nil && p.Run != nil {
 		i.Run, i.Attempt, i.Checkpoint, i.Version = p.Run.ID, p.Run.Attempt, p.Head.ID, p.Run.Version()
 		i.Actor, i.Starters = p.Run.Actor, p.Run.Starters()
@@ -214,7 +214,7 @@ func (t *Task) Wait(ctx context.Context, tx storage.Tx, w Wait) (string, error) 
 	}
 	address := t.address(ctx, w.Kind, w.Name, []Opt{Key(w.Key)}).ID()
 	q := &core.Question{
-		Kind: w.Kind, Address: address, Revision: 1, Checkpoint: t.place(), Task: t.spec.ID, Path: t.spec.Path(), Node: t.spec.Node,
+		Kind: w.Kind, Address: address, Revision: 1, Checkpoint: t.place(), Task: t.spec.ID, Path: t.spec.Path(), Under: t.loop.levels, Node: t.spec.Node,
 		Name: w.Name, Key: w.Key, Body: w.Body, Digest: w.Digest, Schema: w.Schema, State: core.QuestionOpen, Asked: tx.Now(), Due: w.Due,
 	}
 	t.mu.Lock()

@@ -83,8 +83,8 @@ func (t *Thread) compatible(r *records.Reader, seen *local.Seen, from *records.S
 }
 
 // goesOn says whether a run may go on from a checkpoint under the program's graph, by what its past can tell.
-func (t *Thread) goesOn(v *view, from *core.Checkpoint, old *core.Topology, d core.Def) error {
-	if diff := core.Compare(old, d.Topology(), pastOf(from)); diff != nil {
+func (t *Thread) goesOn(v *view, from *core.Checkpoint, old *core.Topology, d core.Def, inside ...string) error {
+	if diff := core.Compare(old, d.Topology(), append(pastOf(from), inside...)); diff != nil {
 		return t.versionError(v.Run, old, d, diff)
 	}
 	return nil
@@ -114,20 +114,9 @@ func (t *Thread) start(ctx context.Context, d core.Def, fresh func() (int64, str
 		}
 	}
 	first.N, first.ID = fresh()
-	cps := []*core.Checkpoint{first}
-	task := core.Plan(first, t.identity(), "")[0]
-	l := t.newLoop(d, &core.Position{Run: run, Head: first}, nil, &runConfig{})
-	r := l.begin([]core.Task{task})
-	r.runOne(ctx, 0)
-	if r.tasks[0].state != done {
-		return cps
-	}
-	next, err := core.Apply(first, topology, d.Fold, r.results())
-	if err != nil {
-		return cps
-	}
-	next.N, next.ID = fresh()
-	return append(cps, next)
+	l := t.newLoop(d, &core.Position{Run: run}, nil, &runConfig{})
+	l.mint = fresh
+	return l.opening(ctx, first)
 }
 
 // startAgain makes a run's first checkpoints anew, on the state before its input: that is the head, unless the run is a
@@ -262,7 +251,7 @@ func (t *Thread) accept(ctx context.Context, d core.Def, run *core.Run, cfg *run
 
 func (t *Thread) home(v *view, d core.Def) *local.Home {
 	home := local.NewHome(t.eng.store, v.Seen, t.eng.tenant, t.id, d.Topology(), max(t.eng.limits.Questions, 0))
-	home.Upgrade = d.Upgrade
+	home.Upgrade, home.Program = d.Upgrade, d
 	return home
 }
 

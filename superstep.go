@@ -45,17 +45,18 @@ type attempt struct {
 // begin sets a round up: what ended before is taken over, what still waits stays as it is.
 func (l *loop) begin(tasks []core.Task) *round {
 	r := &round{loop: l}
+	l.round = r
 	if r.tasks = r.single[:]; len(tasks) > 1 {
 		r.tasks = make([]attempt, len(tasks))
 	}
-	ended := l.endedBefore()
+	ended, blocked := l.endedBefore(), l.blocked()
 	for i, spec := range tasks {
 		a := &r.tasks[i]
 		a.task.init(l, spec, l.def.Policy(spec.Node))
 		if e := ended[spec.ID]; e != nil {
 			a.state, a.known, a.result = done, true, e.Result
 			a.result.Task = spec
-		} else if a.task.stillOpen() {
+		} else if blocked[spec.ID] {
 			a.state = waits
 		}
 	}
@@ -76,14 +77,13 @@ func (l *loop) endedBefore() map[string]*core.Ended {
 	return ended
 }
 
-// stillOpen says whether a question of the task, as loaded, has neither an answer nor come to its due time.
-func (t *Task) stillOpen() bool {
-	for _, q := range t.asked {
-		if q.State == core.QuestionOpen && (q.Due.IsZero() || t.loop.host.Now().Before(q.Due)) {
-			return true
-		}
+// blocked are the tasks that cannot be entered yet, as loaded: something that they wait for is open. A child that keeps
+// nothing is entered as a whole, by its parent.
+func (l *loop) blocked() map[string]bool {
+	if l.host == nil || l.stateless {
+		return nil
 	}
-	return false
+	return l.pos.Blocked(l.thread, len(l.levels), l.host.Now())
 }
 
 // run enters every task that may be entered, at once, and hands what ended to the host while others go on.
@@ -262,7 +262,7 @@ func isCancel(ctx context.Context) bool {
 func (t *Task) openQuestions() []core.Question {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var out []core.Question
+	out := t.failing()
 	for _, q := range t.asked {
 		if q.State == core.QuestionOpen || q.State == core.QuestionSubmitted {
 			out = append(out, *q)
@@ -283,6 +283,9 @@ func (r *round) results() []core.Result {
 }
 
 func causeOf(err error) core.Cause {
+	if c := (*ChildError)(nil); errors.As(err, &c) {
+		return c.Cause
+	}
 	if c := (*concluded)(nil); errors.As(err, &c) {
 		return core.CauseConcluded
 	}
@@ -317,7 +320,10 @@ func (r *round) runOne(ctx context.Context, i int) {
 			}
 			return
 		case err == nil:
-			a.state, a.result = done, core.Result{Task: t.spec, Writes: out.Writes, Next: out.Next}
+			a.state, a.result = done, core.Result{Task: t.spec, Writes: out.Writes, Next: out.Next, Inside: t.inside}
+			if t.remembers != nil {
+				a.result.Writes = append(a.result.Writes, t.memories()...)
+			}
 			if err := r.loop.withdraw(ctx, t); err != nil {
 				a.state, a.err = failing, err
 				return
@@ -327,7 +333,7 @@ func (r *round) runOne(ctx context.Context, i int) {
 		case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
 			return // stopped from outside, not failed: it stays unfinished
 		case a.tries >= t.policy.Tries || !retryable(err) || !pause(ctx, backoff(t.policy, a.tries)):
-			a.state, a.err = failing, &NodeError{Thread: r.loop.name, Node: t.spec.Node, Task: t.spec.ID, Try: a.tries, Err: err}
+			a.state, a.err = failing, &NodeError{Thread: r.loop.name, Node: t.spec.Node, Task: t.spec.ID, Path: r.loop.path, Try: a.tries, Err: err}
 			return
 		}
 		r.loop.emit(Event{Kind: EventTaskRetry, Node: t.spec.Node, Task: t.spec.ID, Err: err})
@@ -355,13 +361,24 @@ func (t *Task) once(ctx context.Context, try int) (out core.TaskOutput, err erro
 	}()
 	in := core.TaskInput{Task: t.spec, Values: t.loop.pos.Head.Values}
 	if t.spec.Node == core.Start {
-		in.Input = t.loop.pos.Run.Input
+		in.Input = t.loop.given()
 	}
 	ctx, end := t.entered(t.enter(ctx), try)
 	out, err = t.loop.def.RunTask(ctx, in)
 	end(err)
 	returned = true
 	return out, err
+}
+
+// given is the input of the run.
+func (l *loop) given() []core.Write {
+	switch {
+	case l.stateless:
+		return l.input
+	case l.frame != nil:
+		return l.frame.Input
+	}
+	return l.pos.Run.Input
 }
 
 func retryable(err error) bool {

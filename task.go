@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,8 +29,16 @@ type Task struct {
 	over    bool                      // the node returned: what goroutines of it still ask for is refused
 	cp      int64                     // the checkpoint that all of it hangs from
 	opening []*core.Question          // waits that the running Update opens
-	root    branch
-	scope   scope
+
+	nested    map[string]*core.Position // runs of children, by address
+	children  []*loop                   // those that this entry called
+	held      []string                  // names of the children that this entry waits for
+	inside    []string                  // paths of the nodes that ran in children
+	remembers map[string]int64          // by child: the checkpoint that it goes on from, where this task ran it
+	busy      map[string]bool           // children that remember and run now
+
+	root  branch
+	scope scope
 }
 
 // branch is a part of a task that waits as one: the node itself, or one function of All.
@@ -101,21 +110,48 @@ func collect(list []Opt) opts {
 
 // init makes t a task of l, with what was journaled for it before.
 func (t *Task) init(l *loop, spec core.Task, policy core.Policy) {
-	t.loop, t.spec, t.policy, t.cp = l, spec, policy, l.pos.Head.N
-	for i := range l.pos.Steps[spec.ID] {
-		s := &l.pos.Steps[spec.ID][i]
+	t.loop, t.spec, t.policy, t.cp = l, spec, policy, l.place()
+	steps, asked, children := l.journal(spec.ID)
+	for i := range steps {
+		s := &steps[i]
 		if t.steps == nil {
 			t.steps = map[string]*core.Step{}
 		}
 		t.steps[s.Address] = s
 	}
-	for i := range l.pos.Questions[spec.ID] {
-		q := &l.pos.Questions[spec.ID][i]
+	for i := range asked {
+		q := &asked[i]
 		if t.asked == nil {
 			t.asked = map[string]*core.Question{}
 		}
 		t.asked[q.Address] = q
 	}
+	for _, c := range children {
+		if t.nested == nil {
+			t.nested = map[string]*core.Position{}
+		}
+		c.Run = l.pos.Run
+		t.nested[c.Frame.Address] = c
+	}
+}
+
+// place is the number of the checkpoint that the tasks hang from: of a child that keeps none, the parent's.
+func (l *loop) place() int64 {
+	if l.stateless {
+		return l.under.cp
+	}
+	return l.pos.Head.N
+}
+
+// mayStillAsk are the questions of the task and of what it began in children.
+func (t *Task) mayStillAsk() []*core.Question {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.asked)+len(t.nested) == 0 {
+		return nil
+	}
+	out := slices.Collect(maps.Values(t.asked))
+	return stillAsked(slices.Collect(maps.Values(t.nested)), out)
 }
 
 // enter starts one entry of the node: names are free again, nothing is waited for yet.
@@ -123,6 +159,7 @@ func (t *Task) enter(ctx context.Context) context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.booked, t.open, t.fatal, t.over = nil, nil, nil, false
+	t.children, t.held, t.inside, t.remembers = nil, nil, nil, nil
 	t.root.waiting.Store(false)
 	s := &t.scope
 	if t.entry++; t.entry > 1 {
@@ -192,7 +229,7 @@ func (t *Task) failLocked(err error) {
 func (t *Task) Waiting() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.open) > 0 {
+	if len(t.open)+len(t.held) > 0 {
 		return ErrWaiting
 	}
 	return nil
@@ -202,7 +239,7 @@ func (t *Task) Waiting() error {
 func (t *Task) openNames() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	names := make([]string, 0, len(t.open))
+	names := slices.Clone(t.held)
 	for _, q := range t.open {
 		names = append(names, q.Name)
 	}

@@ -204,11 +204,13 @@ func (t *Thread) code() (core.Def, error) {
 func (t *Thread) identity() string { return core.ID("thread", t.eng.tenant, t.id) }
 
 func (t *Thread) newLoop(d core.Def, pos *core.Position, host core.Host, cfg *runConfig) *loop {
-	return &loop{
+	l := &loop{
 		def: d, topology: d.Topology(), host: host, pos: pos, thread: t.identity(), name: t.id, limits: t.eng.limits,
 		atOnce: t.eng.opts.Concurrency, strict: t.eng.opts.Strict, sink: cfg.sink, late: t.eng.late,
 		parts: t.eng.opts.Parts,
 	}
+	l.root = l
+	return l
 }
 
 func (e *house) late(err error) {

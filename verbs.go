@@ -175,7 +175,7 @@ func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, taken [
 	for _, q := range taken {
 		l.delivered = append(l.delivered, q.ID)
 	}
-	if err := l.checkSubmitted(ctx); err != nil {
+	if err := l.checkSubmitted(ctx, pos); err != nil {
 		_ = home.Abandon(context.WithoutCancel(ctx))
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, taken [
 // ontoGraph lets a run go on under the program's graph, or says what keeps it.
 func (t *Thread) ontoGraph(v *view, run *core.Run, d core.Def) error {
 	if v.from != nil && v.from.Run == run.N {
-		if err := t.goesOn(v, v.from, v.Topology, d); err != nil {
+		if err := t.goesOn(v, v.from, v.Topology, d, v.pos.Past()...); err != nil {
 			return err
 		}
 	}
@@ -198,15 +198,11 @@ func (t *Thread) ontoGraph(v *view, run *core.Run, d core.Def) error {
 func (t *Thread) again(v *view, nodes []string) ([]*core.Ended, error) {
 	var out []*core.Ended
 	for _, n := range nodes {
-		found := false
-		for i := range v.pos.Ended {
-			if e := &v.pos.Ended[i]; e.Result.Task.Node == n {
-				out, found = append(out, e), true
-			}
+		found := v.pos.EndedIn(n)
+		if len(found) == 0 {
+			return nil, &NotFoundError{What: "node", ID: n, Thread: t.id, Hint: "Again names a node that ended in the unfinished super-step, in a child as child|node"}
 		}
-		if !found {
-			return nil, &NotFoundError{What: "node", ID: n, Thread: t.id, Hint: "Again names a node that ended in the unfinished super-step"}
-		}
+		out = append(out, found...)
 	}
 	if v.Run != nil && v.Status == Failed && v.Run.Cause == CauseConflict && len(nodes) == 0 {
 		return nil, &VerbError{Verb: VerbResume, Thread: t.id, Status: Failed, Cause: CauseConflict,
@@ -220,16 +216,9 @@ func (t *Thread) enterable(v *view) bool {
 	if v.from == nil || v.from.Run != v.Run.N {
 		return true
 	}
-	ended := map[string]bool{}
-	for i := range v.pos.Ended {
-		ended[v.pos.Ended[i].Result.Task.ID] = !v.pos.Ended[i].Failed
-	}
-	for _, task := range core.Plan(v.from, t.identity(), "") {
-		if !ended[task.ID] && !slices.ContainsFunc(v.pos.Questions[task.ID], stillOpen) {
-			return true
-		}
-	}
-	return len(v.from.Due) == 0
+	v.pos.Head = v.from
+	can, _ := v.pos.Enterable(t.identity(), 0, time.Now())
+	return can || len(v.from.Due) == 0
 }
 
 func stillOpen(q core.Question) bool {

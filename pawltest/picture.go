@@ -140,19 +140,28 @@ func photograph(ctx context.Context, home storage.DB, options pawl.Options, v vi
 
 // read takes in the rows.
 func (p *picture) read(tx storage.Tx, box records.Box, questions map[string][]*core.Question) error {
-	kinds := []string{records.Checkpoint, records.Value, records.Step, records.Ended, records.Graph}
+	kinds := []string{records.Checkpoint, records.Value, records.Step, records.Ended, records.Graph, records.Nested, records.Frame}
 	for _, kind := range slices.Concat(kinds, p.kept) {
 		rows, err := tx.List(kind, storage.Query{})
 		if err != nil {
 			return err
 		}
 		for _, row := range rows {
+			if kind == records.Ended {
+				ended, err := box.ReadEnded(tx, &records.Values{Box: box, ThreadN: row.Key[0].(int64)}, row)
+				if err != nil {
+					return err
+				}
+				if ended.Failed { // it is written over when the task runs again
+					continue
+				}
+			}
 			key := fmt.Sprint(kind, row.Key)
 			p.rows[key] = fmt.Sprintf("%v %x", row.Fields, row.Body)
 			switch kind {
-			case records.Checkpoint, records.Value:
+			case records.Checkpoint, records.Value, records.Nested:
 				p.of[key] = row.Key[0].(int64) >> 32
-			case records.Step, records.Ended:
+			case records.Step, records.Ended, records.Frame:
 				p.of[key] = row.Key[0].(int64)
 			}
 		}
@@ -210,13 +219,6 @@ func (p *picture) thread(ctx context.Context, th *pawl.Thread, questions []*core
 		var due []string
 		for _, task := range s.Tasks {
 			due = append(due, task.Node)
-			if task.State == "failed" { // its row is written over when the task runs again
-				for key := range p.rows {
-					if strings.HasPrefix(key, records.Ended) && strings.Contains(key, task.ID) {
-						delete(p.rows, key)
-					}
-				}
-			}
 		}
 		if p.deep {
 			fmt.Fprintf(&b, "\nstep %d %s due %v values %s", s.Step, s.Source, due, plain(s.Values))

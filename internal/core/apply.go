@@ -30,7 +30,8 @@ func HashWrites(ws []Write) string {
 type Result struct {
 	Task   Task
 	Writes []Write
-	Next   []Due // what its routes and gotos chose, beside its plain edges
+	Next   []Due    // what its routes and gotos chose, beside its plain edges
+	Inside []string // paths of the nodes that ran in its children
 }
 
 // Folder runs a fold channel's own rule: old is nil when nothing was written yet. Pure.
@@ -98,7 +99,7 @@ func Apply(cp *Checkpoint, t *Topology, fold Folder, results []Result) (*Checkpo
 		due    [1]Due
 	}{}
 	next := &made.next
-	*next = Checkpoint{Parent: cp.N, Step: cp.Step + 1, Source: SourceLoop, Run: cp.Run, Graph: cp.Graph}
+	*next = Checkpoint{Parent: cp.N, Step: cp.Step + 1, Source: SourceLoop, Run: cp.Run, Graph: cp.Graph, Frame: cp.Frame}
 	values, err := mergeAll(made.values[:0], cp, t, fold, results)
 	if err != nil {
 		return nil, err
@@ -122,12 +123,17 @@ func Soon(cp *Checkpoint, t *Topology, fold Folder, results []Result) ([]*Value,
 
 func visited(before []string, results []Result) []string {
 	out := before
-	for _, r := range results {
-		if r.Task.Node == Start {
-			continue
+	add := func(path string) {
+		if i, found := slices.BinarySearch(out, path); !found {
+			out = slices.Insert(slices.Clone(out), i, path)
 		}
-		if i, found := slices.BinarySearch(out, r.Task.Node); !found {
-			out = slices.Insert(slices.Clone(out), i, r.Task.Node)
+	}
+	for _, r := range results {
+		if r.Task.Node != Start {
+			add(r.Task.Node)
+		}
+		for _, path := range r.Inside {
+			add(path)
 		}
 	}
 	return out

@@ -27,8 +27,9 @@ type Checkpoint struct {
 	Values  []*Value            // by channel, in the topology's order; nil: never written
 	Due     []Due               // nodes by name, then sends in order
 	Joins   map[string][]string // joins that some, not all, sources have reached
-	Visited []string            // names of nodes that have run in this run, sorted
+	Visited []string            // paths of nodes that have run in this run, sorted
 	Graph   int                 // which of the run's graphs it was made under
+	Frame   *Frame              // the run of a child that it belongs to; nil: it is the thread's own
 }
 
 // Plan returns the tasks of the super-step that follows cp: nodes by name, then sends in the order of sending. It is
@@ -46,7 +47,7 @@ func Plan(cp *Checkpoint, thread, namespace string) []Task {
 			index = sends
 			sends++
 		}
-		tasks = append(tasks, Task{ID: TaskID(place, d.Node, index), Node: d.Node, Index: index, Arg: d.Arg, Step: place.Step})
+		tasks = append(tasks, Task{ID: TaskID(place, d.Node, index), Node: d.Node, Index: index, Arg: d.Arg, Step: place.Step, Outer: namespace})
 	}
 	return tasks
 }

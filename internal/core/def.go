@@ -16,6 +16,8 @@ type Def interface {
 	Interrupt(name string) (Interrupt, bool)
 	// Policy returns how a node is run.
 	Policy(node string) Policy
+	// Child finds a child's graph by name.
+	Child(name string) (Def, bool)
 }
 
 // TaskInput is what a task sees.

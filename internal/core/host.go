@@ -28,6 +28,12 @@ type Host interface {
 	Now() time.Time
 }
 
+// Memory is a host that keeps what children remember from run to run.
+type Memory interface {
+	// Checkpoint reads a checkpoint of a child's run, its values as the child's graph reads them.
+	Checkpoint(ctx context.Context, n int64, child Def) (*Checkpoint, error)
+}
+
 // Policy is how one node is run.
 type Policy struct {
 	Tries       int           // 1: no retry

@@ -14,7 +14,7 @@ func Object(t *Topology, values []*Value) (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		if whole == nil {
+		if whole == nil || t.Channels[c].Hidden {
 			continue
 		}
 		if b.Len() > 1 {

@@ -162,6 +162,7 @@ type Question struct {
 	Checkpoint int64
 	Task       string
 	Path       string
+	Under      []Level `json:",omitempty"` // the children around its task, the outermost first
 	Node       string
 	Name       string
 	Key        string
@@ -195,16 +196,20 @@ type Stop struct {
 type Commit struct {
 	Checkpoint *Checkpoint // where the tasks hang from
 	Ended      []Ended     // tasks that ended while others go on
+	First      *Checkpoint // of a child: its input, on which Next stands, if that was made
 	Next       *Checkpoint // the merge, when all ended
 	Stop       *Stop       // the run stops here
 	Durable    bool        // a node that ended is declared durable: wait for this commit in every mode
+	Lazy       bool        // may wait for what is written next, in every mode
 }
 
-// Position is all that a host knows of a thread's head: where the loop goes on.
+// Position is all that a host knows of the head of a thread, or of a child's run: where the loop goes on.
 type Position struct {
 	Run       *Run
+	Frame     *Frame // of a child; nil: the thread's own
 	Head      *Checkpoint
-	Ended     []Ended               // of Head, in seq order
-	Steps     map[string][]Step     // by task
-	Questions map[string][]Question // by task, newest revision of an address last
+	Ended     []Ended                // of Head, in seq order
+	Steps     map[string][]Step      // by task
+	Questions map[string][]Question  // by task, newest revision of an address last
+	Children  map[string][]*Position // by task, those that the task began
 }

@@ -21,10 +21,16 @@ type Task struct {
 	Index int // place among the sends of the super-step; -1 for a node reached by edges
 	Arg   []byte
 	Step  int
+	Outer string // path of the child that it runs in; empty: none
 }
 
 // Path shows a task's place to people: node:<id>, behind the paths of the tasks around it.
-func (t *Task) Path() string { return t.Node + ":" + t.ID }
+func (t *Task) Path() string {
+	if t.Outer != "" {
+		return t.Outer + "|" + t.Node + ":" + t.ID
+	}
+	return t.Node + ":" + t.ID
+}
 
 // Place is where tasks hang from: a checkpoint of a thread.
 type Place struct {
@@ -60,7 +66,7 @@ func ID(parts ...string) string {
 type Address struct {
 	Task string
 	Path string // addresses of enclosing steps, joined by "/"
-	Kind string // step, ask, effect, call
+	Kind string // step, ask, effect, child
 	Name string
 	Key  string
 }

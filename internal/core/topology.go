@@ -29,6 +29,7 @@ type Channel struct {
 	Type     string `json:"type"`               // stable description of the value's shape; compared between versions
 	Number   Number `json:"number,omitempty"`   // for sums
 	Optional bool   `json:"optional,omitempty"` // a run in flight may go on without it ever having been written
+	Hidden   bool   `json:"hidden,omitempty"`   // the engine's own: no part of the state that nodes and people see
 
 	Was  []string `json:"was,omitempty"`  // names under which it was stored before, the newest first
 	From []string `json:"from,omitempty"` // types of stored values that an upgrade reads, sorted
@@ -52,6 +53,7 @@ const (
 	KindNode   NodeKind = "node"
 	KindAsk    NodeKind = "ask"    // only a question: no function runs again on the answer
 	KindWorker NodeKind = "worker" // reached by sends alone, with a payload
+	KindChild  NodeKind = "child"  // runs another graph, of the child with its name
 )
 
 // Node is what the engine knows of a node without its code.
@@ -86,12 +88,14 @@ func (j Join) Name() string {
 }
 
 // Topology is a graph without its code: what plans, versions and drawings read. Nodes are sorted by name and include
-// Start; channels are in the order of the state's fields.
+// Start; channels are in the order of the state's fields, hidden ones behind them.
 type Topology struct {
 	Graph    string    `json:"graph"`
 	Nodes    []Node    `json:"nodes"`
 	Joins    []Join    `json:"joins,omitempty"`
 	Channels []Channel `json:"channels"`
+	Children []Child   `json:"children,omitempty"`   // sorted by name
+	AskAtTop bool      `json:"ask_at_top,omitempty"` // nodes of children may not ask
 }
 
 // Node finds a node by name.

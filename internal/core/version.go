@@ -42,12 +42,12 @@ func orNone(s string) string {
 }
 
 // Compare says whether a run may go on under another graph: nil, or the first difference that its past can tell. past
-// holds the names of the nodes that ran or are due; with none, only channels are compared. Nodes that the past never
-// met may differ in any way.
+// holds the paths of the nodes that ran or are due, those in children as "child|node"; with none, only channels are
+// compared. Nodes and children that the past never met may differ in any way.
 func Compare(old, now *Topology, past []string) *Difference {
 	past = slices.Clone(past)
 	slices.Sort(past)
-	past = slices.Compact(past)
+	past, inner := split(slices.Compact(past))
 	for _, name := range past {
 		if _, was := old.Node(name); was {
 			if _, is := now.Node(name); !is {
@@ -72,7 +72,49 @@ func Compare(old, now *Topology, past []string) *Difference {
 			return &Difference{What: "joins of node", Name: name, Old: a, New: b}
 		}
 	}
-	return compareChannels(old, now)
+	if d := compareChannels(old, now); d != nil {
+		return d
+	}
+	for i := range old.Children {
+		was := &old.Children[i]
+		if inside, met := inner[was.Name]; met {
+			if d := compareChild(was, now, inside); d != nil {
+				return d
+			}
+		}
+	}
+	return nil
+}
+
+// split parts the names of a graph's own nodes from those in its children.
+func split(past []string) (own []string, inner map[string][]string) {
+	for _, path := range past {
+		child, rest, deeper := strings.Cut(path, "|")
+		if !deeper {
+			own = append(own, path)
+			continue
+		}
+		if inner == nil {
+			inner = map[string][]string{}
+		}
+		inner[child] = append(inner[child], rest)
+	}
+	return own, inner
+}
+
+func compareChild(was *Child, now *Topology, past []string) *Difference {
+	is, ok := now.Child(was.Name)
+	if !ok {
+		return &Difference{What: "child", Name: was.Name, Old: "there"}
+	}
+	if was.Mode != is.Mode {
+		return &Difference{What: "mode of child", Name: was.Name, Old: string(was.Mode), New: string(is.Mode)}
+	}
+	d := Compare(was.Graph, is.Graph, past)
+	if d != nil {
+		d.Name = was.Name + "|" + d.Name
+	}
+	return d
 }
 
 func compareNode(a, b *Node) *Difference {

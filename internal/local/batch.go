@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-dev/pawl/internal/core"
 	"github.com/pawl-dev/pawl/internal/records"
@@ -67,7 +68,16 @@ func (h *Home) rows(b *Batch) ([]fact, []*core.Value, error) {
 		for _, v := range cp.Values {
 			w.value(v)
 		}
-		w.add(records.Checkpoint, &b.Checkpoints[i].Seq, storage.Always())(h.store.Box.CheckpointRow(0, cp, h.topology))
+		if cp.Frame == nil {
+			w.add(records.Checkpoint, &b.Checkpoints[i].Seq, storage.Always())(h.store.Box.CheckpointRow(0, cp, h.topology))
+			continue
+		}
+		w.frame(cp.Frame)
+		t, ok := h.topology.Within(cp.Frame.Under)
+		if !ok {
+			return nil, nil, fmt.Errorf("thread %q: graph %q has no child %q; nothing was written", h.Thread, h.topology.Graph, cp.Frame.Child())
+		}
+		w.add(records.Nested, &b.Checkpoints[i].Seq, storage.Always())(h.store.Box.NestedRow(0, cp, t))
 	}
 	for _, e := range b.Ended {
 		for i := range e.Result.Writes {
@@ -90,6 +100,7 @@ func (h *Home) rows(b *Batch) ([]fact, []*core.Value, error) {
 
 type writer struct {
 	home   *Home
+	frames []*core.Frame
 	out    []fact
 	values []*core.Value
 	err    error
@@ -104,6 +115,14 @@ func (w *writer) add(kind string, seq *int64, cond storage.If) func(storage.Row,
 			w.err = fmt.Errorf("thread %q: %w", w.home.Thread, err)
 		}
 		w.out = append(w.out, fact{kind, row, cond, seq})
+	}
+}
+
+// frame stores what leads to a run of a child, and to those around it, once.
+func (w *writer) frame(f *core.Frame) {
+	for ; f != nil && !f.Stored && !slices.Contains(w.frames, f); f = f.Parent {
+		w.frames = append(w.frames, f)
+		w.add(records.Frame, nil, storage.Always())(w.home.store.Box.FrameRow(0, f))
 	}
 }
 
@@ -162,8 +181,13 @@ func put(tx storage.Tx, facts []fact, thread, epoch int64) (first int64, held bo
 	return first, true, nil
 }
 
-// settle tells the records their sequence numbers.
-func settle(facts []fact, first int64) {
+// settle tells the records of a batch their sequence numbers.
+func settle(b *Batch, facts []fact, first int64) {
+	for _, cp := range b.Checkpoints {
+		for f := cp.Frame; f != nil && !f.Stored; f = f.Parent {
+			f.Stored = true
+		}
+	}
 	for i := range facts {
 		if facts[i].seq != nil {
 			*facts[i].seq = first

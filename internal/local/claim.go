@@ -69,7 +69,7 @@ func (h *Home) Claim(ctx context.Context, seen *Seen, run *core.Run, b Batch) er
 		}
 		return fmt.Errorf("thread %q was not claimed: %w", h.Thread, err)
 	}
-	settle(facts, first)
+	settle(&b, facts, first)
 	h.number, h.epoch = number, epoch
 	return nil
 }
@@ -136,12 +136,12 @@ func (h *Home) Forget(ctx context.Context, seen *Seen, do func(ctx context.Conte
 				return err
 			}
 		}
-		for _, kind := range []string{records.Run, records.Ended, records.Step} {
+		for _, kind := range []string{records.Run, records.Ended, records.Step, records.Frame} {
 			if _, err := tx.Delete(kind, records.ByThread(h.number)); err != nil {
 				return err
 			}
 		}
-		for _, kind := range []string{records.Checkpoint, records.Value} {
+		for _, kind := range []string{records.Checkpoint, records.Nested, records.Value} {
 			if _, err := tx.Delete(kind, records.Places(h.number)); err != nil {
 				return err
 			}

@@ -84,7 +84,7 @@ func (h *Home) write(ctx context.Context, b *Batch) error {
 		unnumber(values)
 		return err
 	}
-	settle(facts, first)
+	settle(b, facts, first)
 	return nil
 }
 
@@ -273,7 +273,7 @@ func sameRow(a, b storage.Row) bool {
 
 func seqOf(kind string, row storage.Row) int64 {
 	at := map[string]int{
-		records.Checkpoint: 1, records.Run: 1, records.Ended: 0, records.Step: 0, records.Question: 5,
+		records.Checkpoint: 1, records.Run: 1, records.Ended: 0, records.Step: 0, records.Question: 5, records.Nested: 2,
 	}[kind]
 	return row.Fields[at].(int64)
 }

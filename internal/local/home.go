@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type Home struct {
 	Lineage string
 
 	Upgrade core.Upgrader // of the graph
+	Program core.Def      // the graph, under which what its children left is read; nil: it is not read
 
 	store     *Store
 	number    int64 // of the thread; 0 until the Update that makes it
@@ -51,10 +53,10 @@ func NewHome(s *Store, seen *Seen, tenant, thread string, t *core.Topology, ques
 	if seen.Info != nil {
 		h.number, h.Lineage = seen.Info.N, seen.Info.Lineage
 	}
+	h.stamp, h.run = seen.stamp, seen.Run
 	if seen.Head != nil {
-		h.stamp = StampOf(seen.Head.Checkpoint.ID)
+		h.stamp = later(h.stamp, StampOf(seen.Head.Checkpoint.ID))
 	}
-	h.run = seen.Run
 	return h
 }
 
@@ -90,6 +92,7 @@ func (h *Home) Own(ctx context.Context) (*core.Position, error) {
 			return ErrMoved
 		}
 		r := records.NewReader(h.store.Box, tx, info)
+		r.Program = h.Program
 		head, err := r.Head()
 		if err != nil || head == nil {
 			return err
@@ -138,6 +141,8 @@ func (h *Home) Commit(ctx context.Context, c core.Commit) error {
 	h.enqueue(c)
 	h.mu.Unlock()
 	switch {
+	case c.Lazy:
+		return h.failure()
 	case c.Stop != nil, c.Durable, h.run.Mode == core.Sync:
 		return h.flush(ctx, Batch{Stop: c.Stop})
 	case h.run.Mode == core.Exit:
@@ -147,11 +152,12 @@ func (h *Home) Commit(ctx context.Context, c core.Commit) error {
 }
 
 func (h *Home) enqueue(c core.Commit) {
-	if c.Next != nil {
-		next := c.Next
+	for _, next := range [...]*core.Checkpoint{c.First, c.Next} {
+		if next == nil {
+			continue
+		}
 		if h.run.Mode == core.Exit {
-			next = inherit(next, h.queue.Checkpoints)
-			h.queue.Checkpoints, h.queue.Ended = nil, nil
+			next = h.queue.replace(c.Checkpoint, next)
 		}
 		h.queue.Checkpoints = append(h.queue.Checkpoints, next)
 	}
@@ -160,14 +166,26 @@ func (h *Home) enqueue(c core.Commit) {
 	}
 }
 
-// inherit gives a checkpoint the parent of the one that it replaces before that was ever written.
-func inherit(next *core.Checkpoint, replaced []*core.Checkpoint) *core.Checkpoint {
-	if n := len(replaced); n > 0 && next.Parent == replaced[n-1].N {
-		heir := *next
-		heir.Parent = replaced[n-1].Parent
-		return &heir
+// replace takes out of a queue what next, on from, makes needless before it was ever written: the checkpoints of the same
+// thread or run of a child, those of children that lie in it, and what ended on any of them. next inherits the parent of
+// the one in whose place it stands. What a child remembers is kept: the thread's state leads to it.
+func (b *Batch) replace(from, next *core.Checkpoint) *core.Checkpoint {
+	gone := map[int64]bool{}
+	if from != nil {
+		gone[from.N] = true
 	}
-	return next
+	heir := *next
+	for _, cp := range b.Checkpoints {
+		if !cp.Frame.Inside(next.Frame) || cp.Frame != next.Frame && cp.Frame.Remembers() {
+			continue
+		}
+		if gone[cp.N] = true; cp.N == next.Parent {
+			heir.Parent = cp.Parent
+		}
+	}
+	b.Checkpoints = slices.DeleteFunc(slices.Clone(b.Checkpoints), func(cp *core.Checkpoint) bool { return gone[cp.N] })
+	b.Ended = slices.DeleteFunc(slices.Clone(b.Ended), func(e *core.Ended) bool { return gone[e.Checkpoint] })
+	return &heir
 }
 
 func (h *Home) failure() error {
@@ -213,6 +231,26 @@ func (h *Home) fly(ctx context.Context, done chan struct{}) {
 		}
 		h.mu.Unlock()
 	}
+}
+
+// Checkpoint reads a checkpoint of a child's run, for a child that remembers it.
+func (h *Home) Checkpoint(ctx context.Context, n int64, child core.Def) (cp *core.Checkpoint, err error) {
+	if err := h.flush(ctx, Batch{}); err != nil { // it may be waiting to be written
+		return nil, err
+	}
+	err = h.store.View(ctx, func(tx storage.Tx) error {
+		r := records.NewReader(h.store.Box, tx, &records.ThreadInfo{Tenant: h.Tenant, ID: h.Thread, N: h.number})
+		stored, err := r.Nested(n)
+		if err != nil {
+			return err
+		}
+		if stored == nil {
+			return &storage.MissingError{Kind: records.Nested, ID: n}
+		}
+		cp = stored.Checkpoint
+		return r.Fill(stored, child.Topology(), child.Upgrade)
+	})
+	return cp, err
 }
 
 // Record makes a step durable, and before it, in the same Update, what is queued.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/pawl-dev/pawl/internal/core"
 	"github.com/pawl-dev/pawl/internal/records"
 	"github.com/pawl-dev/pawl/storage"
@@ -111,7 +113,8 @@ type Seen struct {
 	Head                      *records.Stored
 	Topology                  *core.Topology // of the head
 	Open                      []core.Question
-	checkpoints, values, runs int64 // highest numbers taken
+	checkpoints, values, runs int64     // highest numbers taken
+	stamp                     time.Time // of the newest checkpoint
 }
 
 // Peek reads where a thread stands.
@@ -147,7 +150,6 @@ func (s *Store) PeekTx(tx storage.Tx, tenant, thread string) (*Seen, error) {
 		return nil, err
 	}
 	if seen.Head != nil {
-		seen.checkpoints = seen.Head.Checkpoint.N
 		if seen.Topology, err = r.Topology(seen.Head.Checkpoint); err != nil {
 			return nil, err
 		}
@@ -155,11 +157,30 @@ func (s *Store) PeekTx(tx storage.Tx, tenant, thread string) (*Seen, error) {
 	if seen.Open, err = r.Open(); err != nil {
 		return nil, err
 	}
+	for _, kind := range []string{records.Checkpoint, records.Nested} {
+		rows, err := tx.List(kind, storage.Query{Range: records.Places(info.N), Desc: true, Limit: 1, NoBody: true})
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			if id, err := uuid.FromBytes(row.Fields[0].([]byte)); err == nil {
+				seen.stamp = later(seen.stamp, StampOf(id.String()))
+			}
+			seen.checkpoints = max(seen.checkpoints, records.Local(row.Key[0].(int64)))
+		}
+	}
 	if seen.values, err = newest(tx, records.Value, info.N); err != nil {
 		return nil, err
 	}
 	seen.runs, err = newestRun(tx, info.N)
 	return seen, err
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // StatusOf is a thread's status: what is stored, unless its owner died while it ran.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -34,6 +35,10 @@ type Stored struct {
 
 // CheckpointRow writes a checkpoint. Its values must be numbered. The row's seq is set by the caller.
 func (b Box) CheckpointRow(thread int64, cp *core.Checkpoint, t *core.Topology) (storage.Row, error) {
+	return b.checkpointRow(Checkpoint, thread, cp, t)
+}
+
+func (b Box) checkpointRow(kind string, thread int64, cp *core.Checkpoint, t *core.Topology) (storage.Row, error) {
 	id, err := uuid.Parse(cp.ID)
 	if err != nil {
 		return storage.Row{}, fmt.Errorf("checkpoint id %q: %w", cp.ID, err)
@@ -53,7 +58,7 @@ func (b Box) CheckpointRow(thread int64, cp *core.Checkpoint, t *core.Topology) 
 	for _, d := range cp.Due {
 		body.Due = append(body.Due, dueBody(d))
 	}
-	packed, err := b.packJSON(Checkpoint, body)
+	packed, err := b.packJSON(kind, body)
 	return storage.Row{
 		Key: []any{Place(thread, cp.N)}, Fields: []any{id[:], int64(0), int64(cp.Step)}, Body: packed,
 	}, err
@@ -68,18 +73,22 @@ func orNull(doc []byte) []byte {
 
 // ReadCheckpoint reads a row back.
 func (b Box) ReadCheckpoint(thread string, row storage.Row) (*Stored, error) {
+	return b.readCheckpoint(Checkpoint, thread, row)
+}
+
+func (b Box) readCheckpoint(kind, thread string, row storage.Row) (*Stored, error) {
 	n := Local(row.Key[0].(int64))
 	where := fmt.Sprintf("%d of thread %q", n, thread)
 	var body checkpointBody
-	if err := b.unpackJSON(Checkpoint, where, row.Body, &body); err != nil {
+	if err := b.unpackJSON(kind, where, row.Body, &body); err != nil {
 		return nil, err
 	}
 	if body.Source == "" || body.Run == 0 {
-		return nil, lacks(Checkpoint, where, "source or run")
+		return nil, lacks(kind, where, "source or run")
 	}
 	id, err := uuid.FromBytes(row.Fields[0].([]byte))
 	if err != nil {
-		return nil, &DamagedError{Kind: Checkpoint, Where: where, Err: err}
+		return nil, &DamagedError{Kind: kind, Where: where, Err: err}
 	}
 	cp := &core.Checkpoint{
 		N: n, ID: id.String(), Parent: body.Parent, Step: int(row.Fields[2].(int64)), Source: body.Source,
@@ -113,18 +122,20 @@ func (d *dueBody) UnmarshalJSON(doc []byte) error {
 	return json.Unmarshal(send[0], &d.Node)
 }
 
-// Under completes a read checkpoint with what only its graph's topology can say: the names of the nodes that ran.
+// Under completes a read checkpoint with what only its graph's topology can say: the paths of the nodes that ran.
 func (s *Stored) Under(t *core.Topology) error {
+	paths := t.Paths()
 	bits, ok := new(big.Int).SetString("0"+s.visited, 16)
-	if !ok || bits.BitLen() > len(t.Nodes) {
+	if !ok || bits.BitLen() > len(paths) {
 		return &DamagedError{Kind: Checkpoint, Where: s.Checkpoint.ID, Err: errors.New("the list of nodes that ran does not fit its graph")}
 	}
 	s.Checkpoint.Visited = nil
-	for i, n := range t.Nodes {
+	for i, path := range paths {
 		if bits.Bit(i) == 1 {
-			s.Checkpoint.Visited = append(s.Checkpoint.Visited, n.Name)
+			s.Checkpoint.Visited = append(s.Checkpoint.Visited, path)
 		}
 	}
+	slices.Sort(s.Checkpoint.Visited)
 	return nil
 }
 
@@ -133,11 +144,17 @@ func bitmap(visited []string, t *core.Topology) string {
 		return ""
 	}
 	bits := new(big.Int)
-	for i, n := range t.Nodes {
-		for _, v := range visited {
-			if v == n.Name {
-				bits.SetBit(bits, i, 1)
-			}
+	set := func(i int, path string) {
+		if _, ran := slices.BinarySearch(visited, path); ran {
+			bits.SetBit(bits, i, 1)
+		}
+	}
+	for i := range t.Nodes {
+		set(i, t.Nodes[i].Name)
+	}
+	if len(t.Children) > 0 {
+		for i, path := range t.Paths() {
+			set(i, path)
 		}
 	}
 	return bits.Text(16)

@@ -86,6 +86,7 @@ type endedBody struct {
 	Index  int         `json:"i"`
 	Writes []writeBody `json:"w,omitempty"`
 	Next   dueList     `json:"d,omitempty"`
+	Inside []string    `json:"z,omitempty"`
 	Failed bool        `json:"f,omitempty"`
 	Error  string      `json:"e,omitempty"`
 	Cause  core.Cause  `json:"c,omitempty"`
@@ -96,7 +97,7 @@ type endedBody struct {
 // EndedRow writes a task that ended while its super-step went on. Values of its writes must be numbered.
 func (b Box) EndedRow(thread int64, e *core.Ended) (storage.Row, error) {
 	body := endedBody{
-		Node: e.Result.Task.Node, Index: e.Result.Task.Index, Writes: packWrites(e.Result.Writes, false),
+		Node: e.Result.Task.Node, Index: e.Result.Task.Index, Writes: packWrites(e.Result.Writes, false), Inside: e.Result.Inside,
 		Failed: e.Failed, Error: e.Error, Cause: e.Cause, Tries: e.Tries, At: e.At,
 	}
 	for _, d := range e.Result.Next {
@@ -123,6 +124,7 @@ func (b Box) ReadEnded(tx storage.Tx, vs *Values, row storage.Row) (*core.Ended,
 		Seq: row.Fields[0].(int64), At: body.At,
 	}
 	e.Result.Task = core.Task{ID: row.Key[2].(string), Node: body.Node, Index: body.Index}
+	e.Result.Inside = body.Inside
 	for _, d := range body.Next {
 		e.Result.Next = append(e.Result.Next, core.Due(d))
 	}

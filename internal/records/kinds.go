@@ -15,6 +15,8 @@ const (
 	Step       = "step"
 	Question   = "question"
 	Drain      = "drain" // versions of graphs that take no new runs
+	Frame      = "frame"
+	Nested     = "nested"
 )
 
 // Kinds declares every kind of the engine, for a driver's Open.
@@ -50,6 +52,20 @@ func Kinds() []storage.Kind {
 		{
 			Name: Checkpoint, Key: []storage.Field{{Name: "place", Type: storage.Int}},
 			Fields: []storage.Field{{Name: "uuid", Type: storage.Bytes}, seq, {Name: "step", Type: storage.Int}},
+		},
+		{
+			Name: Nested, Key: []storage.Field{{Name: "place", Type: storage.Int}},
+			Fields: []storage.Field{
+				{Name: "uuid", Type: storage.Bytes}, thread, seq, {Name: "step", Type: storage.Int}, {Name: "frame", Type: storage.Int},
+			},
+			Indexes: []storage.Index{{Name: "by_frame", Fields: []string{"frame", "place"}}, bySeq},
+		},
+		{
+			Name: Frame, Key: []storage.Field{thread, cp, {Name: "address", Type: storage.Text}},
+			Fields: []storage.Field{{Name: "n", Type: storage.Int}, {Name: "parent", Type: storage.Int}, {Name: "path", Type: storage.Text}},
+			Indexes: []storage.Index{
+				{Name: "by_number", Fields: []string{"thread", "n"}}, {Name: "by_path", Fields: []string{"thread", "path"}},
+			},
 		},
 		{
 			Name: Value, Key: []storage.Field{{Name: "place", Type: storage.Int}},
@@ -102,6 +118,11 @@ func Rehome(kind string, row *storage.Row, thread, seq int64) {
 	switch kind {
 	case Checkpoint:
 		row.Key[0], row.Fields[1] = Place(thread, Local(row.Key[0].(int64))), seq
+	case Nested:
+		row.Key[0], row.Fields[1], row.Fields[2] = Place(thread, Local(row.Key[0].(int64))), thread, seq
+		row.Fields[4] = Place(thread, Local(row.Fields[4].(int64)))
+	case Frame:
+		row.Key[0] = thread
 	case Value:
 		row.Key[0] = Place(thread, Local(row.Key[0].(int64)))
 		if base := row.Fields[0].(int64); base != 0 {

@@ -32,6 +32,11 @@ func graph() *core.Topology {
 		},
 		Joins:    []core.Join{{From: []string{"ping", "pong"}, To: "pong"}},
 		Channels: []core.Channel{{Name: "n", Merge: core.MergeSum, Type: "int", Number: core.Signed}, {Name: "list", Merge: core.MergeAppend, Type: "list", Optional: true}},
+		Children: []core.Child{{Name: "sub", Mode: core.PerThread, Graph: &core.Topology{
+			Graph: "inner", Nodes: []core.Node{{Name: "deep", Kind: core.KindNode, Version: 1}},
+			Channels: []core.Channel{{Name: "n", Merge: core.MergeSum, Type: "int", Number: core.Signed, Hidden: true}},
+		}}},
+		AskAtTop: true,
 	}
 }
 
@@ -112,7 +117,7 @@ func samples(t testing.TB, b Box) []sample {
 	cp := &core.Checkpoint{
 		N: 5, ID: "01890a5d-ac96-774b-bcce-b302099a8057", Parent: 4, Step: 12, Source: core.SourceFork, Run: 3, Seq: 41,
 		Due:   []core.Due{{Node: "ping"}, {Node: "pong", Send: true, Arg: []byte(`{"a":1.50}`)}, {Node: "pong", Send: true, Arg: []byte("null")}},
-		Joins: map[string][]string{"ping+pong>pong": {"ping"}}, Visited: []string{"ping", "pong"}, Graph: 1,
+		Joins: map[string][]string{"ping+pong>pong": {"ping"}}, Visited: []string{"ping", "pong", "sub|deep"}, Graph: 1,
 	}
 	put(Checkpoint, &Stored{Checkpoint: cp, Refs: map[string]int64{"n": 9}}, func(row storage.Row) (any, error) {
 		s, err := b.ReadCheckpoint(threadID, row)
@@ -126,12 +131,39 @@ func samples(t testing.TB, b Box) []sample {
 		return s, nil
 	})(b.CheckpointRow(0, withValues(cp, &core.Value{ID: 9, Op: core.OpSet}, nil), top))
 
+	frame := &core.Frame{
+		N: 6, Under: []core.Level{{Child: "outer", Task: "1"}, {Child: "sub", Task: "2"}}, Key: "k", Mode: core.PerThread, Path: "pong:1|sub",
+		Checkpoint: 5, Node: "pong", Address: "address", In: "/step", Before: 3,
+		Input: []core.Write{{Channel: "n", Op: core.OpAdd, Data: []byte("5")}}, Stored: true,
+	}
+	put(Frame, frame, func(row storage.Row) (any, error) { return orNil(b.ReadFrame(threadID, row)) })(b.FrameRow(0, frame))
+
+	inner := *cp
+	inner.N, inner.Frame, inner.Visited = 7, frame, []string{"deep"}
+	want := inner
+	want.Frame = nil
+	put(Nested, &Stored{Checkpoint: &want, Refs: map[string]int64{"n": 9}}, func(row storage.Row) (any, error) {
+		s, n, err := b.ReadNested(threadID, row)
+		if err == nil && n != frame.N {
+			err = fmt.Errorf("it is of frame %d", n)
+		}
+		if err == nil {
+			err = s.Under(top.Children[0].Graph)
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.visited = ""
+		return s, nil
+	})(b.NestedRow(0, withValues(&inner, &core.Value{ID: 9, Op: core.OpSet}), top.Children[0].Graph))
+
 	ended := &core.Ended{
 		Checkpoint: 5, Failed: true, Error: "no", Cause: core.CauseConflict, Tries: 3, Seq: 41, At: noon,
 		Result: core.Result{
 			Task:   core.Task{ID: "task", Node: "ping", Index: 2},
 			Writes: []core.Write{{Channel: "n", Op: core.OpAdd, Data: []byte("5")}, {Channel: "list", Op: core.OpClear, Took: true}},
 			Next:   []core.Due{{Node: "pong"}, {Node: "pong", Send: true, Arg: []byte("[1]")}},
+			Inside: []string{"sub|deep"},
 		},
 	}
 	put(Ended, ended, func(row storage.Row) (any, error) {
@@ -143,7 +175,7 @@ func samples(t testing.TB, b Box) []sample {
 
 	q := &core.Question{
 		ID: "question", Kind: "approval", Address: "address", Revision: 2, Tenant: "acme", Thread: threadID, ThreadN: threadN, Graph: "loop", Run: "run-3",
-		Checkpoint: 5, Task: "task", Path: "pong:task", Node: "pong", Name: "ship", Key: "k", Body: json.RawMessage(`{"q":1}`), Digest: "digest",
+		Checkpoint: 5, Task: "task", Path: "pong:task", Under: []core.Level{{Child: "sub", Task: "1"}}, Node: "pong", Name: "ship", Key: "k", Body: json.RawMessage(`{"q":1}`), Digest: "digest",
 		Schema: json.RawMessage(`true`), Rule: true, Drift: 1, State: core.QuestionAnswered, Due: noon, Asked: noon, Answer: json.RawMessage(`"yes"`),
 		AnsweredBy: "bob", AnsweredAt: noon, Reason: "because", AskedSeq: 40, Seq: 41, Rev: 6,
 	}

@@ -11,12 +11,14 @@ import (
 
 // Reader reads one thread inside one Tx.
 type Reader struct {
-	Box    Box
-	Tx     storage.Tx
-	Info   *ThreadInfo
-	graphs map[string]*core.Topology
-	runs   map[int64]*core.Run
-	values Values
+	Box     Box
+	Tx      storage.Tx
+	Info    *ThreadInfo
+	Program core.Def // the thread's graph, under which what its children left is read; nil: their values are not
+	graphs  map[string]*core.Topology
+	runs    map[int64]*core.Run
+	frames  map[int64]*core.Frame
+	values  Values
 }
 
 // FindThread reads a thread's own row; nil when there is none.
@@ -32,6 +34,7 @@ func (b Box) FindThread(tx storage.Tx, tenant, id string) (*ThreadInfo, error) {
 func NewReader(b Box, tx storage.Tx, info *ThreadInfo) *Reader {
 	return &Reader{
 		Box: b, Tx: tx, Info: info, graphs: map[string]*core.Topology{}, runs: map[int64]*core.Run{},
+		frames: map[int64]*core.Frame{},
 		values: Values{Box: b, Thread: info.ID, ThreadN: info.N},
 	}
 }
@@ -64,7 +67,15 @@ func (r *Reader) Topology(cp *core.Checkpoint) (*core.Topology, error) {
 	if cp.Graph >= len(run.Graphs) {
 		return nil, &DamagedError{Kind: Checkpoint, Where: cp.ID, Err: fmt.Errorf("its run knows no graph number %d", cp.Graph)}
 	}
-	return r.Graph(run.Graphs[cp.Graph])
+	t, err := r.Graph(run.Graphs[cp.Graph])
+	if err != nil || cp.Frame == nil {
+		return t, err
+	}
+	inner, ok := t.Within(cp.Frame.Under)
+	if !ok {
+		return nil, &DamagedError{Kind: Nested, Where: cp.ID, Err: fmt.Errorf("graph %q has no child %q", t.Graph, cp.Frame.Path)}
+	}
+	return inner, nil
 }
 
 // Graph reads a topology by digest.
@@ -176,7 +187,7 @@ func (r *Reader) Fill(s *Stored, t *core.Topology, up core.Upgrader) error {
 	return nil
 }
 
-// Hanging reads what hangs from a checkpoint: ended tasks, finished steps and questions.
+// Hanging reads what hangs from a checkpoint: ended tasks, finished steps, questions, and the runs of children.
 func (r *Reader) Hanging(n int64, p *core.Position) error {
 	ended, err := r.Ended(n)
 	if err != nil {
@@ -195,7 +206,10 @@ func (r *Reader) Hanging(n int64, p *core.Position) error {
 		}
 		p.Steps[s.Task] = append(p.Steps[s.Task], *s)
 	}
-	p.Questions, err = r.Questions(n)
+	if p.Questions, err = r.Questions(n); err != nil {
+		return err
+	}
+	p.Children, err = r.children(n)
 	return err
 }
 

@@ -3,6 +3,7 @@ package records
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -211,12 +212,16 @@ func rewrite(v any) ([]byte, error) {
 	var row storage.Row
 	var err error
 	switch v := v.(type) {
+	case *core.Frame:
+		row, err = b.FrameRow(0, v)
 	case *ThreadInfo:
 		row, err = b.ThreadRow(v)
 	case *core.Run:
 		row, err = b.RunRow(0, v)
 	case *Stored:
-		row, err = b.CheckpointRow(0, v.Checkpoint, graph())
+		if row, err = b.CheckpointRow(0, v.Checkpoint, graph()); err == nil && slices.Equal(v.Checkpoint.Visited, []string{"deep"}) {
+			row, err = b.CheckpointRow(0, v.Checkpoint, graph().Children[0].Graph)
+		}
 	case *core.Ended:
 		row, err = b.EndedRow(0, v)
 	case *core.Step:

@@ -84,6 +84,15 @@ func sweepCases(t *testing.T) []sweepCase {
 		{name: "deltas", drive: sweepDeltas(t)},
 		{name: "ask-node", drive: sweepAskNode(t)},
 		{name: "two-threads", drive: sweepTwoThreads(t)},
+		{name: "child", drive: sweepSub(t, pawl.Inherit, 1)},
+		{name: "child-in-child", drive: sweepSub(t, pawl.Inherit, 2)},
+		{name: "child-that-remembers", drive: sweepMemory(t)},
+		{name: "child-stateless", drive: sweepSub(t, pawl.Stateless, 1)},
+		{name: "stateless-in-stateless", drive: sweepSub(t, pawl.Stateless, 2)},
+		{name: "children-called", drive: sweepCalls(t, pawl.Inherit)},
+		{name: "children-called-stateless", drive: sweepCalls(t, pawl.Stateless)},
+		{name: "children-sent", drive: sweepSent(t)},
+		{name: "child-failure", drive: sweepChildFailure(t)},
 	}
 }
 
