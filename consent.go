@@ -17,12 +17,7 @@ const (
 	StageStopped = "stopped"
 )
 
-// consenting is consent for the Update of a verb; nil when no part cares.
-func (t *Thread) consenting(ctx context.Context, verb Verb) func(context.Context, storage.Tx) error {
-	return t.eng.consenting(t.info(ctx, verb))
-}
-
-// consenting is consent for the Update of a verb, and of the answers that come with it.
+// consenting is consent for the Update of a verb, and of the answers that come with it; nil when no part cares.
 func (e *Engine) consenting(v VerbInfo, answers ...*core.Question) func(context.Context, storage.Tx) error {
 	if len(e.opts.Parts) == 0 {
 		return nil
