@@ -139,7 +139,7 @@ func (d *Desk) Show(ctx context.Context, key string) (*Shown, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.led.redactor != nil {
+	if d.led.redactor != nil && out.Operation.State != StateTombstone {
 		params, err := d.led.ring.open(&out.Operation, paramsOf)
 		if err != nil {
 			return nil, err

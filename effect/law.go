@@ -209,6 +209,7 @@ func (o *Operation) to(next State, now time.Time, reason string, f grounds) erro
 		o.Doubt = next == StateVoided || next == StateDispatched
 		o.Permit = ""
 	}
+	o.Told = false
 	o.State, o.Reason, o.Updated = next, reason, now
 	return nil
 }

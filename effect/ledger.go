@@ -34,6 +34,9 @@ type Options struct {
 	// and has no proof, as a lock of the operating system is. What such a process sent is then waited for until its
 	// deadline before a look-up's "absent" is trusted.
 	Presumed bool
+	// Retention says how long operations are kept; the zero one keeps them for ever. Where something could reach an
+	// operation for longer than it is kept, NewLedger returns a [*RetentionError] with both figures.
+	Retention Retention
 	// Effects are those that [Desk.Reconcile] may look up outside a run.
 	Effects []Declared
 }
@@ -45,12 +48,13 @@ type Options struct {
 // in doubt; fork, replay, edit, retry, migrate, force, cancel and delete end the thread's open requests and unspent grants,
 // and give up what was only reserved. Fork and replay note how many effects are done (their receipts are reused) and how many need a new approval.
 type Ledger struct {
-	id       string
-	ring     *ring
-	redactor Redactor
-	policy   string
-	presumed bool
-	effects  map[string]*declaration
+	id        string
+	ring      *ring
+	redactor  Redactor
+	policy    string
+	presumed  bool
+	retention Retention
+	effects   map[string]*declaration
 
 	mu    sync.Mutex
 	taken map[string]*turn
@@ -74,7 +78,7 @@ func NewLedger(o Options) (*Ledger, error) {
 		return nil, err
 	}
 	l := &Ledger{
-		id: uuid.NewString(), ring: r, redactor: o.Redactor, policy: o.Policy, presumed: o.Presumed, effects: map[string]*declaration{},
+		id: uuid.NewString(), ring: r, redactor: o.Redactor, policy: o.Policy, presumed: o.Presumed, retention: o.Retention, effects: map[string]*declaration{},
 		taken: map[string]*turn{},
 	}
 	for _, e := range o.Effects {
@@ -86,6 +90,9 @@ func NewLedger(o Options) (*Ledger, error) {
 			return nil, fmt.Errorf("effect: two effects are called %q; nothing was opened", d.name)
 		}
 		l.effects[d.name] = d
+	}
+	if err := o.Retention.check(l.effects); err != nil {
+		return nil, err
 	}
 	return l, nil
 }
@@ -163,10 +170,12 @@ func (l *Ledger) Verb(_ context.Context, tx storage.Tx, v pawl.VerbInfo) ([]pawl
 	if err != nil {
 		return nil, err
 	}
-	done := 0
+	done, buried := 0, 0
 	for _, op := range ops {
 		if op.State.happened() {
 			done++
+		} else if op.State == StateTombstone {
+			buried++
 		}
 		if err := l.giveUp(tx, op, v, why); err != nil {
 			return nil, err
@@ -174,10 +183,14 @@ func (l *Ledger) Verb(_ context.Context, tx storage.Tx, v pawl.VerbInfo) ([]pawl
 	}
 	switch v.Verb {
 	case pawl.VerbFork, pawl.VerbReplay:
-		return []pawl.Note{
+		notes := []pawl.Note{
 			{Part: l.Name(), Text: fmt.Sprintf("effects already done %d (receipt reused)", done)},
 			{Part: l.Name(), Text: fmt.Sprintf("effects that would need a new approval %d", requests+grants)},
-		}, nil
+		}
+		if buried > 0 {
+			notes = append(notes, pawl.Note{Part: l.Name(), Text: fmt.Sprintf("effects past their retention %d: what leads to one can only be looked at", buried)})
+		}
+		return notes, nil
 	case pawl.VerbDelete:
 		_, err = tx.Delete(uses, storage.Range{Prefix: []any{v.Tenant, v.Thread}})
 	}

@@ -219,33 +219,16 @@ func (d *Desk) decided(tx storage.Tx, op *Operation, r *release) error {
 	if err := d.led.concluded(tx, op, at, r.actor, e, r.outcome, StateReleased, why); err != nil {
 		return err
 	}
-	if to != StateReserved {
-		if _, err := approval.EndOthers(tx, d.eng.AnswerTx, op.Tenant, op.Key, op.Grant, "unused: operation "+op.Key+" is "+string(to)); err != nil {
-			return err
-		}
-	}
-	return d.answer(tx, op, e)
+	return d.over(tx, op, e)
 }
 
 // takeOver brings an operation of unknown outcome into the hands of a person, also one that a dead process left.
 func (d *Desk) takeOver(tx storage.Tx, op *Operation, actor pawl.Actor) error {
-	now, at := tx.Now().UTC(), op.place()
-	if op.State == StateDispatched {
-		alive, err := d.running(tx, op)
-		if err != nil || alive {
-			return err
-		}
-		err = op.to(StateInDoubt, now, gone, grounds{attempt: op.Attempts, alive: alive})
-		if err := errors.Join(err, op.note(tx, at, actor, string(StateInDoubt), StateDispatched, gone)); err != nil {
-			return err
-		}
+	if err := d.leftBehind(tx, op, actor); err != nil || op.State != StateInDoubt {
+		return err
 	}
-	if op.State != StateInDoubt {
-		return nil
-	}
-	const why = "a person takes it over"
-	err := op.to(StateQuarantined, now, op.Reason, grounds{hopeless: true})
-	return errors.Join(err, op.note(tx, at, actor, string(StateQuarantined), StateInDoubt, why))
+	err := op.to(StateQuarantined, tx.Now().UTC(), op.Reason, grounds{hopeless: true})
+	return errors.Join(err, op.note(tx, op.place(), actor, string(StateQuarantined), StateInDoubt, "a person takes it over"))
 }
 
 // vote records the first of two decisions. Of one person the last one counts.

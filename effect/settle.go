@@ -23,7 +23,7 @@ func (w *doing) doubt(ctx context.Context) error {
 		}
 		if s.last != nil {
 			s.last.Ended = s.now
-			s.op.Settles = w.settles(s.last)
+			s.op.Settles = w.led.settles(w.d, s.last)
 			s.last.Outcome = "unknown"
 			if err := s.last.put(tx, s.op.Tenant); err != nil {
 				return err
@@ -78,7 +78,7 @@ func (w *doing) lookUp(ctx context.Context, s *seen) (receipt []byte, again bool
 		w.conflict = f.conflict
 		return w.person(ctx, s, toSettle)
 	case !f.applied && s.now.Before(s.op.Settles):
-		w.cause = errors.New("the look-up does not find it, which is too early to be trusted")
+		w.cause = errTooEarly
 		return nil, false, w.inDoubt(s.op, w.cause)
 	}
 	rev := s.op.rev

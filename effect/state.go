@@ -81,6 +81,7 @@ type Operation struct {
 	Attempts      int64     `json:"attempts,omitempty"`
 	First         time.Time `json:"first,omitzero"` // dispatch, by the database's clock
 	Last          time.Time `json:"last,omitzero"`
+	Told          bool      `json:"told,omitempty"`   // the trail says that Settles is over
 	Settles       time.Time `json:"settles,omitzero"` // in doubt: from when on a look-up's "absent" is trusted
 
 	// Where it was reserved, and then where it was dispatched last.
