@@ -30,6 +30,7 @@ var allowed = map[string][]string{
 	"approval": {".", "audit", "storage", "internal/core", "internal/tally"},
 	"effect":   {".", "approval", "audit", "storage", "internal/core", "internal/schema", "internal/tally"},
 	"store":    {".", "storage", "internal/records"},
+	"agent":    {".", "internal/schema"},
 
 	"internal/core":    {},
 	"internal/guard":   {},

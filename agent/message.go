@@ -1,0 +1,55 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Role says who speaks.
+type Role string
+
+// The roles.
+const (
+	System    Role = "system"
+	User      Role = "user"
+	Assistant Role = "assistant" // the model
+	ToolRole  Role = "tool"      // the result of a call
+)
+
+// Message is one turn of a conversation.
+type Message struct {
+	Role   Role   `json:"role"`
+	Text   string `json:"text,omitempty"`
+	Calls  []Call `json:"calls,omitempty"`  // of the model: what it wants to have done
+	Call   string `json:"call,omitempty"`   // of a tool: the id of the call that this is the result of
+	Tool   string `json:"tool,omitempty"`   // of a tool: its name
+	Failed bool   `json:"failed,omitempty"` // of a tool: the text says why
+}
+
+// Call is one use of a tool that the model wants.
+type Call struct {
+	ID   string          `json:"id"` // unique in the conversation; where the model gives none, the loop does
+	Tool string          `json:"tool"`
+	Args json.RawMessage `json:"args,omitempty"` // an object
+}
+
+// Says makes a message of the user.
+func Says(text string) Message { return Message{Role: User, Text: text} }
+
+// Request is what a model replies to.
+type Request struct {
+	Messages []Message // the instructions first, where there are any
+	Tools    []Spec
+}
+
+// Model is a chat model. Reply returns the model's next message, with calls or with the answer; its role is set by the
+// loop. It must be safe for concurrent use. Retries belong to the node that calls it, see Options.Think.
+type Model interface {
+	Reply(ctx context.Context, r Request) (Message, error)
+}
+
+// ModelFunc is a function that is a model.
+type ModelFunc func(ctx context.Context, r Request) (Message, error)
+
+// Reply calls the function.
+func (f ModelFunc) Reply(ctx context.Context, r Request) (Message, error) { return f(ctx, r) }
