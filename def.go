@@ -37,6 +37,18 @@ func (d *def[S]) Child(name string) (core.Def, bool) {
 	return c, ok
 }
 
+// used is what a node declares under a name; all that declare it mean the same.
+func (d *def[S]) used(name string) Usable {
+	for _, n := range d.nodes {
+		for _, u := range n.uses {
+			if u.UseName() == name {
+				return u
+			}
+		}
+	}
+	return nil
+}
+
 // Policy of a node that the graph does not know is the strictest: one try, nothing may be used.
 func (d *def[S]) Policy(node string) core.Policy {
 	if n, ok := d.nodes[node]; ok {

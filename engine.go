@@ -145,6 +145,16 @@ func (e *Engine) graph(name string) (core.Def, bool) {
 	return d, ok
 }
 
+// Used is what a node of a registered graph declares under a name with [Uses]; nil: nothing, or the graph's code is not
+// here. It is for deciders of other packages, who check by an effect's own rules what people make of it.
+func (e *Engine) Used(graph, name string) Usable {
+	d, _ := e.graph(graph)
+	if u, ok := d.(interface{ used(name string) Usable }); ok {
+		return u.used(name)
+	}
+	return nil
+}
+
 // Close stops the runs of this process at once, waits for their tasks to return, and leaves the database. What they
 // did is kept; they are resumed like any stopped run.
 func (e *Engine) Close() error {

@@ -72,6 +72,8 @@ type Request struct {
 	Levels     Levels
 	Level      int      `json:"-"` // how many levels are asked, as the clock shows it
 	Escalated  int      // how many levels after the first are in the trail
+	Policy     string   `json:",omitempty"` // in force when it was asked
+	Version    string   `json:",omitempty"` // of the graph
 	Starters   []string `json:",omitempty"` // who started the run; empty: not known
 	Editor     string   `json:",omitempty"` // who made the call what it is, if not the graph
 	Instead    string   `json:",omitempty"` // the request in whose place it was made
@@ -147,13 +149,15 @@ func Kinds() []storage.Kind {
 		Key:  []storage.Field{text("tenant"), text("id")},
 		Fields: []storage.Field{
 			text("operation"), {Name: "n", Type: storage.Int}, text("intent"), text("thread"), text("state"),
-			{Name: "ends", Type: storage.Int}, text("addressee"),
+			{Name: "ends", Type: storage.Int}, text("addressee"), text("lineage"), text("graph"),
 		},
 		Indexes: []storage.Index{
 			{Name: "by_operation", Fields: []string{"tenant", "operation", "n"}},
 			{Name: "by_intent", Fields: []string{"tenant", "intent", "state"}},
 			{Name: "by_thread", Fields: []string{"tenant", "thread", "state"}},
 			{Name: "by_state", Fields: []string{"tenant", "state", "ends"}},
+			{Name: "by_lineage", Fields: []string{"tenant", "state", "lineage"}},
+			{Name: "by_graph", Fields: []string{"tenant", "state", "graph"}},
 		},
 		Revised: true,
 	}}

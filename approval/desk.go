@@ -254,7 +254,7 @@ func (r *Request) judge(now time.Time, to State, actor pawl.Actor, by Decision) 
 			e.Reason = r.Reason
 		}
 		return level, e
-	case by.Digest != r.Call && (to == Granted || by.Digest != ""):
+	case by.Digest != r.Call && (to != Denied || by.Digest != ""):
 		return level, &DigestError{ID: r.ID, Given: brief(by.Digest), Call: r.Call}
 	}
 	return level, nil

@@ -70,3 +70,13 @@ func Spent(tx storage.Tx, tenant string) ([]Request, error) {
 	}
 	return out, nil
 }
+
+// Get returns a request as the clock shows it. An id that the tenant does not have matches [pawl.ErrNotFound].
+func Get(tx storage.Tx, tenant, id string) (*Request, error) {
+	r, err := get(tx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	seen := r.seen(tx.Now())
+	return &seen, nil
+}

@@ -73,6 +73,20 @@ func Return(tx storage.Tx, tenant, id, operation, why string) error {
 // that ended already stays as it is.
 func Lapse(tx storage.Tx, tenant, id, why string) error { return end(tx, tenant, id, why) }
 
+// Supersede ends a request or an unused grant in whose place another one is made, and says why. One that ended already
+// stays as it is. The wait is not touched: the new request takes it over.
+func Supersede(tx storage.Tx, tenant, id, why string) error {
+	r, err := get(tx, tenant, id)
+	if err == nil {
+		r, err = notice(tx, r)
+	}
+	if err != nil || r.State != Requested && r.State != Granted {
+		return err
+	}
+	_, err = change(tx, r, Superseded, pawl.Actor{}, func(r *Request) { r.Unused = why })
+	return err
+}
+
 // Withdraw ends a request whose branch is left, and says why. A grant lapses. One that ended already stays as it is.
 // The wait is not touched: the verb that leaves a branch withdraws it.
 func Withdraw(tx storage.Tx, tenant, id, why string) error { return end(tx, tenant, id, why) }

@@ -22,7 +22,7 @@ import (
 func Open(ctx context.Context, tx storage.Tx, task *pawl.Task, r Request) (Request, error) {
 	info := task.Info()
 	r.Tenant, r.Lineage, r.Thread, r.Graph = info.Tenant, info.Lineage, info.Thread, info.Graph
-	r.Run, r.Attempt, r.Node, r.Task, r.Starters = info.Run, info.Attempt, info.Node, info.Task, info.Starters
+	r.Run, r.Attempt, r.Node, r.Task, r.Starters, r.Version = info.Run, info.Attempt, info.Node, info.Task, info.Starters, info.Version
 	if err := r.complete(); err != nil {
 		return Request{}, err
 	}
@@ -98,6 +98,7 @@ func (r *Request) complete() error {
 	*r = Request{
 		Tenant: r.Tenant, Lineage: r.Lineage, Thread: r.Thread, Graph: r.Graph, Run: r.Run, Attempt: r.Attempt, Node: r.Node, Task: r.Task,
 		Effect: r.Effect, Ref: r.Ref, Operation: r.Operation, Call: r.Call, View: r.View, ViewDigest: digest, Redaction: r.Redaction,
+		Policy: r.Policy, Version: r.Version,
 		To: r.Levels[0].To, Levels: r.Levels, Starters: r.Starters, Editor: r.Editor, Instead: r.Instead, Why: r.Why, Diff: r.Diff,
 	}
 	return nil
@@ -117,7 +118,7 @@ func meet(ctx context.Context, tx storage.Tx, task *pawl.Task, old, r *Request) 
 		}
 		return old, err
 	case old.State == Requested:
-		r.follows(old, "the rules in force, or the graph, changed while it waited")
+		r.follows(old)
 		_, err := change(tx, old, Superseded, pawl.Actor{}, func(r *Request) { r.Unused = "the task wants to make another call" })
 		return nil, err
 	case old.State == Granted && old.Call == r.Call:
@@ -128,17 +129,31 @@ func meet(ctx context.Context, tx storage.Tx, task *pawl.Task, old, r *Request) 
 	return nil, nil
 }
 
-// follows says of a request in whose place it is made and why, where the caller does not.
-func (r *Request) follows(old *Request, why string) {
+// follows says in whose place a request is made and why, where the caller does not.
+func (r *Request) follows(old *Request) {
 	if r.Instead == "" {
 		r.Instead = old.ID
-	}
-	if r.Why == "" {
-		r.Why = why
 	}
 	if r.Diff == nil {
 		r.Diff, _ = Diff(old.View, r.View) // both are JSON
 	}
+	if r.Why == "" {
+		r.Why = old.Outdated(r.Policy, r.Version)
+	}
+	if r.Why == "" {
+		r.Why = "the task wants to make another call"
+	}
+}
+
+// Outdated says why the same call is asked about again under a policy and a version of the graph; empty: it need not be.
+func (r Request) Outdated(policy, version string) string {
+	switch {
+	case r.Policy != policy:
+		return fmt.Sprintf("the policy changed from %q to %q since it was asked", r.Policy, policy)
+	case r.Version != version:
+		return fmt.Sprintf("the graph changed from version %.12s to %.12s since it was asked", r.Version, version)
+	}
+	return r.Unused
 }
 
 func wait(ctx context.Context, tx storage.Tx, task *pawl.Task, r *Request) (string, error) {

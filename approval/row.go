@@ -71,7 +71,7 @@ func pack(r *Request) (storage.Row, error) {
 	binary.BigEndian.PutUint32(body[1:], sum(doc))
 	return storage.Row{
 		Key: []any{r.Tenant, r.ID}, Body: body,
-		Fields: []any{r.Operation, int64(r.N), intent(r.Effect, r.Ref, r.Call), r.Thread, string(r.State), r.ends(), r.To},
+		Fields: []any{r.Operation, int64(r.N), intent(r.Effect, r.Ref, r.Call), r.Thread, string(r.State), r.ends(), r.To, r.Lineage, r.Graph},
 	}, nil
 }
 

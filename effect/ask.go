@@ -27,7 +27,7 @@ func (w *doing) reserve(tx storage.Tx, s *seen, params []byte) error {
 	op := &Operation{
 		Tenant: w.info.Tenant, Effect: w.d.name, Ref: w.ref, Revision: revision, Proposed: w.print, Authorised: w.print, Call: w.call,
 		Key: mint(w.info.Tenant, w.d.name, w.ref, revision, w.print, w.led.policy), Policy: w.led.policy, Target: w.d.target(),
-		Asked: s.now, params: params, schema: w.d.schema,
+		Asked: s.now, params: params, schema: w.d.schema, input: w.d.input, fields: w.d.material,
 	}
 	op.at(w.info)
 	s.op, s.request, s.last = op, nil, nil
@@ -45,7 +45,7 @@ func (w *doing) supersede(tx storage.Tx, s *seen) error {
 		why += ", first different at " + path
 	}
 	if s.request != nil {
-		if err := approval.Withdraw(tx, w.info.Tenant, s.request.ID, why); err != nil {
+		if err := approval.Supersede(tx, w.info.Tenant, s.request.ID, why); err != nil {
 			return err
 		}
 	}
@@ -61,14 +61,25 @@ func (o *Operation) at(i pawl.TaskInfo) {
 	o.Checkpoint, o.Node, o.Task = i.Checkpoint, i.Node, i.Task
 }
 
-// ask asks for approval, and reserves the operation first where there is none.
-func (w *doing) ask(ctx context.Context, what step) error {
-	view, err := w.view()
+// ask asks for approval, and reserves the operation first where there is none. What was asked before is told from it.
+func (w *doing) ask(ctx context.Context, was *seen, what step) error {
+	doc := w.doc
+	if edited(was.op, w.print) {
+		var err error
+		if doc, err = w.led.ring.open(was.op, paramsOf); err != nil {
+			return err
+		}
+	}
+	view, err := w.led.view(w.d.name, w.ref, w.d.material, doc)
 	if err != nil {
 		return pawl.NoRetry(err)
 	}
+	again := w.instead(was, what, doc)
 	params := w.led.ring.seal(w.info.Tenant, w.d.name, w.ref, w.print, paramsOf, w.doc)
 	return w.update(ctx, what, func(ctx context.Context, tx storage.Tx, s *seen) error {
+		if err := w.room(tx); err != nil {
+			return err
+		}
 		if what == toMint {
 			if err := w.reserve(tx, s, params); err != nil {
 				return err
@@ -80,39 +91,72 @@ func (w *doing) ask(ctx context.Context, what step) error {
 			return err
 		}
 		if s.request != nil && s.request.State == approval.Granted { // for another call: a rule changed since
-			if err := approval.Lapse(tx, w.info.Tenant, s.request.ID, "the rules in force changed before it was used"); err != nil {
+			if err := approval.Supersede(tx, w.info.Tenant, s.request.ID, again.Why); err != nil {
 				return err
 			}
 		}
-		r := approval.Request{
-			Effect: w.d.name, Ref: w.ref.String(), Operation: s.op.Key, Call: w.call, View: view, Redaction: w.led.redactor.Revision(),
-			Levels: w.d.levels,
-		}
+		r := again
+		r.Effect, r.Ref, r.Operation, r.Call, r.View = w.d.name, w.ref.String(), s.op.Key, w.callOf(s.op), view
+		r.Redaction, r.Policy, r.Levels, r.Editor = w.led.redactor.Revision(), w.led.policy, w.d.levels, s.op.Editor
 		_, err := approval.Open(ctx, tx, w.task, r)
 		return err
 	})
 }
 
+// room refuses a request too many of an agent, or for a call that no limit will ever let through.
+func (w *doing) room(tx storage.Tx) error {
+	if err := w.fits(tx, true); err != nil {
+		return err
+	}
+	return approval.Room(tx, w.info, w.d.name, w.ref.String(), w.led.open)
+}
+
+// instead says in whose place a request is made, why, and what differs.
+func (w *doing) instead(was *seen, what step, doc []byte) (r approval.Request) {
+	if was.op == nil || was.request == nil || was.op.State != StateReserved {
+		return r
+	}
+	if r.Instead, r.Why = was.request.ID, was.request.Outdated(w.led.policy, w.info.Version); what != toMint {
+		return r
+	}
+	r.Why = "the task wants to make another call"
+	if before, err := w.led.ring.open(was.op, paramsOf); err == nil {
+		r.Diff, _ = w.led.diff(before, doc)
+	}
+	return r
+}
+
+// diff is what approvers see of a change: of what redaction hides, that it differs and no more.
+func (l *Ledger) diff(old, doc []byte) ([]approval.Change, error) {
+	all, err := approval.Diff(old, doc)
+	for i, c := range all {
+		if path := dollar(c.Path, old); l.redactor.Hides(old, path) || l.redactor.Hides(doc, path) {
+			all[i] = approval.Change{Path: c.Path, Hidden: true}
+		}
+	}
+	return all, err
+}
+
 // view is what approvers see: the call without its secrets, and with everything that is material.
-func (w *doing) view() (json.RawMessage, error) {
-	red := w.led.redactor
+func (l *Ledger) view(name string, ref Reference, material []string, params []byte) (json.RawMessage, error) {
+	red := l.redactor
 	if red == nil {
-		return nil, &InputError{Effect: w.d.name, Ref: w.ref, Err: errors.New("it needs approval, and the ledger has no Redactor, so nobody " +
+		return nil, &InputError{Effect: name, Ref: ref, Err: errors.New("it needs approval, and the ledger has no Redactor, so nobody " +
 			"can be shown what to approve; set effect.Options.Redactor")}
 	}
-	e := &HiddenError{Effect: w.d.name, Ref: w.ref}
-	for _, name := range w.d.material {
-		if red.Hides(w.doc, "$."+name) {
-			e.Fields = append(e.Fields, name)
+	e := &HiddenError{Effect: name, Ref: ref}
+	for _, field := range material {
+		if red.Hides(params, "$."+field) {
+			e.Fields = append(e.Fields, field)
 		}
 	}
 	if len(e.Fields) > 0 {
 		return nil, e
 	}
-	view, hidden := red.JSON(w.doc)
-	doc, err := json.Marshal(shown{w.d.name, w.ref, view, hidden})
+	view, hidden := red.JSON(params)
+	doc, err := json.Marshal(shown{name, ref, view, hidden})
 	if err != nil {
-		return nil, fmt.Errorf("effect %q %s: the view of the call is no JSON: %w; nobody was asked and nothing was sent", w.d.name, w.ref, err)
+		return nil, fmt.Errorf("effect %q %s: the view of the call is no JSON: %w; nobody was asked and nothing was sent", name, ref, err)
 	}
 	return doc, nil
 }

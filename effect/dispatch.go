@@ -41,10 +41,13 @@ func (w *doing) authorise(tx storage.Tx, s *seen, what step, params []byte) (f g
 		return f, err
 	}
 	if f.allowed = len(w.d.levels) == 0; !f.allowed && s.request != nil {
-		err = approval.Consume(tx, w.info.Tenant, s.request.ID, w.call, s.op.Key)
+		err = approval.Consume(tx, w.info.Tenant, s.request.ID, w.callOf(s.op), s.op.Key)
 		s.op.Grant, f.allowed = s.request.ID, err == nil
 	}
-	return f, err
+	if err != nil {
+		return f, err
+	}
+	return f, w.spend(tx, s.op)
 }
 
 // again sends an operation in doubt under its key once more: T8.
@@ -96,17 +99,20 @@ func (w *doing) attempt(ctx context.Context, what step, params []byte, prepare f
 
 // dispatched is the operation with one attempt more, noted in the trail and not yet put.
 func (w *doing) dispatched(tx storage.Tx, s *seen, f grounds) (*Operation, *Attempt, error) {
-	op, was := *s.op, s.op.State
+	op, was, call := *s.op, s.op.State, w.callOf(s.op)
+	if was != StateReserved {
+		call = op.Call
+	}
 	a := &Attempt{
 		N: op.Attempts + 1, Operation: op.Key, Owner: w.led.id, Number: w.info.Number, Epoch: w.info.Epoch, Lineage: w.info.Lineage,
-		Thread: w.info.Thread, Run: w.info.Run, RunAttempt: w.info.Attempt, Task: w.info.Task, Call: w.call, Grant: op.Grant,
+		Thread: w.info.Thread, Run: w.info.Run, RunAttempt: w.info.Attempt, Task: w.info.Task, Call: call, Grant: op.Grant,
 		Permit: op.Permit, At: s.now, Deadline: s.now.Add(w.d.timeout),
 	}
 	if err := op.to(StateDispatched, s.now, "", f); err != nil {
 		return nil, nil, w.heldBack(&op, f, err)
 	}
 	op.at(w.info)
-	op.Call, op.FourEyes, op.Queue, op.Attempts = w.call, w.four, w.d.queue, a.N
+	op.Call, op.FourEyes, op.Queue, op.Attempts = call, w.four, w.d.queue, a.N
 	if op.Last = s.now; op.First.IsZero() {
 		op.First = s.now
 	}

@@ -23,10 +23,11 @@ type doing struct {
 	print Print
 	call  string // digest of the exact call
 
-	four     bool  // a release needs two people
-	settled  bool  // one try to settle a doubt was made
-	cause    error // what the last attempt said
-	conflict error // what the look-up found instead
+	wants    []want // of limits, by the call that would be made
+	four     bool   // a release needs two people
+	settled  bool   // one try to settle a doubt was made
+	cause    error  // what the last attempt said
+	conflict error  // what the look-up found instead
 }
 
 // rounds bounds how often a Do looks again because somebody else was faster.
@@ -49,7 +50,7 @@ func do(ctx context.Context, d *declaration, ref Reference, doc []byte) ([]byte,
 		return nil, err
 	}
 	w.doc, w.print = doc, p
-	w.call = digest("pawl.call.1", w.info.Tenant, d.name, ref.String(), p.Whole, d.target(), w.led.policy, w.info.Graph, w.info.Version)
+	w.call = w.digest(p)
 	release, err := w.led.hold(ctx, digest(w.info.Tenant, d.name, ref.String()))
 	if err != nil {
 		return nil, err
@@ -131,7 +132,7 @@ func (w *doing) once(ctx context.Context) (receipt []byte, again bool, err error
 		if q, ok := w.task.Awaits(ctx, "approval", w.d.name, pawl.Key(w.ref.String())); ok && q.State == string(core.QuestionOpen) {
 			return nil, false, pawl.ErrWaiting
 		}
-		again, err = true, w.ask(ctx, what)
+		again, err = true, w.ask(ctx, s, what)
 	default:
 		return w.onward(ctx, s, what)
 	}
@@ -157,9 +158,16 @@ func (w *doing) onward(ctx context.Context, s *seen, what step) (receipt []byte,
 	case what == toPermitted:
 		return w.permitted(ctx, s)
 	case what == toDispatch, what == toMint && len(w.d.levels) == 0:
-		return w.dispatch(ctx, s, what)
+		if err := w.sound(s); err != nil {
+			return nil, false, pawl.NoRetry(err)
+		}
+		receipt, again, err = w.dispatch(ctx, s, what)
+		return receipt, again, w.held(ctx, err)
 	}
-	return nil, true, w.ask(ctx, what)
+	if err := w.sound(s); err != nil {
+		return nil, false, pawl.NoRetry(err)
+	}
+	return nil, true, w.held(ctx, w.ask(ctx, s, what))
 }
 
 // update runs fn in one Update of the task, if the step that was decided on is still the one that comes next.

@@ -67,7 +67,10 @@ type declaration struct {
 	four     func(params []byte) bool // a release needs two people
 	queue    string                   // who decides a quarantine
 	levels   approval.Levels
-	material []string // empty: all
+	material []string        // empty: all
+	input    json.RawMessage // schema of the parameters
+	check    func(params []byte) error
+	limits   []limit
 
 	compensates string // the effect that it makes up for
 	schema      json.RawMessage
@@ -97,7 +100,10 @@ func New[In, Out any](name string, fn func(context.Context, Op, In) (Out, error)
 	if err != nil {
 		doc = []byte("true")
 	}
-	d.schema = doc
+	d.schema, d.check = doc, valid[In]
+	if d.input, err = schema.For[In](); err != nil {
+		d.input = []byte("true")
+	}
 	d.call = func(ctx context.Context, op Op, params []byte) ([]byte, error) {
 		in, err := decoded[In](params)
 		if err != nil {

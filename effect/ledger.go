@@ -25,10 +25,11 @@ type Redactor interface {
 
 // Options of a ledger. Key is needed, and Redactor for effects that are approved.
 type Options struct {
-	Key      []byte   // of KeySize bytes: what parameters and receipts are encrypted under; see KeyFile
-	OldKeys  [][]byte // under which older rows can still be read
-	Redactor Redactor // makes what approvers see; without one, effects that need approval are refused
-	Policy   string   // revision of the rules in force; part of new keys and of what a grant covers
+	Key      []byte        // of KeySize bytes: what parameters and receipts are encrypted under; see KeyFile
+	OldKeys  [][]byte      // under which older rows can still be read
+	Redactor Redactor      // makes what approvers see; without one, effects that need approval are refused
+	Open     approval.Caps // how many open requests an agent may have; the zero Caps are no bound
+	Policy   string        // revision of the rules in force; part of new keys and of what a grant covers
 
 	// Presumed says that the home presumes the death of a process that is not heard from, as leases with a heartbeat do,
 	// and has no proof, as a lock of the operating system is. What such a process sent is then waited for until its
@@ -52,6 +53,7 @@ type Ledger struct {
 	ring      *ring
 	redactor  Redactor
 	policy    string
+	open      approval.Caps
 	presumed  bool
 	retention Retention
 	effects   map[string]*declaration
@@ -78,7 +80,7 @@ func NewLedger(o Options) (*Ledger, error) {
 		return nil, err
 	}
 	l := &Ledger{
-		id: uuid.NewString(), ring: r, redactor: o.Redactor, policy: o.Policy, presumed: o.Presumed, retention: o.Retention, effects: map[string]*declaration{},
+		id: uuid.NewString(), ring: r, redactor: o.Redactor, policy: o.Policy, open: o.Open, presumed: o.Presumed, retention: o.Retention, effects: map[string]*declaration{},
 		taken: map[string]*turn{},
 	}
 	for _, e := range o.Effects {

@@ -100,7 +100,7 @@ func (w *doing) approved(s *seen) step {
 	}
 	r := s.request
 	switch {
-	case r == nil, r.Call != w.call:
+	case r == nil, r.Call != w.callOf(s.op):
 		return toAsk
 	case r.State == approval.Requested:
 		return toWait

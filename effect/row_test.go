@@ -85,8 +85,11 @@ func TestATaskMayChangeItsMind(t *testing.T) {
 			t.Fatalf("the operations are %+v", ops)
 		}
 		for _, r := range p.requests() {
-			if r.Operation == ops[0].Key && r.State != approval.Withdrawn || r.Operation == ops[1].Key && r.State != approval.Granted {
+			if r.Operation == ops[0].Key && r.State != approval.Superseded || r.Operation == ops[1].Key && r.State != approval.Granted {
 				t.Errorf("the request of %s is %s", r.Operation, r.State)
+			}
+			if d := r.Diff; r.Operation == ops[1].Key && (len(d) != 1 || d[0].Path != "/amount" || string(d[0].Old) != `"100.00"` || string(d[0].New) != `"120.00"`) {
+				t.Errorf("the difference is %+v", d)
 			}
 		}
 		amount = "130.00"

@@ -94,12 +94,17 @@ type Operation struct {
 	Node       string `json:"node"`
 	Task       string `json:"task"`
 
+	Editor string  `json:"editor,omitempty"` // who made what is authorised of what was proposed
+	Spent  []Spent `json:"spent,omitempty"`  // what it counts for in limits
+
 	Receipt string    `json:"receipt,omitempty"` // its id where the receipt has one, else its digest
 	Reason  string    `json:"reason,omitempty"`  // of the state, in Pawl's words
 	Asked   time.Time `json:"asked"`             // when it was reserved
 	Updated time.Time `json:"-"`
 
 	schema  json.RawMessage // of a receipt
+	input   json.RawMessage // schema of the parameters
+	fields  []string        // that are material; empty: all
 	params  []byte          // sealed
 	outcome []byte          // sealed
 	rev     int64
