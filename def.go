@@ -117,6 +117,9 @@ func (d *def[S]) enter(ctx context.Context, t *Task, n *node[S], g *seal, in cor
 		if err := unchanged(n.name, b); err != nil {
 			return out, err
 		}
+		if err := t.unfenced(); err != nil {
+			return out, err
+		}
 	}
 	if err != nil || waits {
 		return out, err

@@ -302,6 +302,25 @@ func (e *DriftError) Error() string {
 		"into a step", e.Node, e.Name, e.Path, e.Old, e.New)
 }
 
+// UnfencedCallError: under Options.Strict, a node called out in no step and no effect and then waits, so it would call
+// again when it goes on. It failed, and its questions are withdrawn.
+type UnfencedCallError struct {
+	Node     string
+	Call     string // the first one, such as "POST https://bank.example/pay"
+	Calls    int    // how many there were
+	Question string // that the node waits for
+}
+
+// Error names all three, and says what to do.
+func (e *UnfencedCallError) Error() string {
+	more := ""
+	if e.Calls > 1 {
+		more = fmt.Sprintf(" and %d more", e.Calls-1)
+	}
+	return fmt.Sprintf("node %q: %s%s went out above question %q, outside a step or an effect: it would go out again with the answer; the "+
+		"node failed; wrap the call in pawl.Step, make it an effect, or move it below the question", e.Node, e.Call, more, e.Question)
+}
+
 // HiddenWaitError: a node returned nil while a question of it is open. Elsewhere its writes are discarded and the run
 // waits; under Options.Strict it fails.
 type HiddenWaitError struct {

@@ -100,7 +100,7 @@ func (s *scope) call(ctx context.Context, id, name string, call func(context.Con
 		g.Enter("step " + name)
 		defer g.Leave()
 	}
-	inner := &scope{task: s.task, branch: s.branch, path: s.path + "/" + id, entry: s.entry}
+	inner := &scope{task: s.task, branch: s.branch, path: s.path + "/" + id, entry: s.entry, within: "step"}
 	return call(inner.in(ctx))
 }
 
@@ -146,7 +146,7 @@ func runBranch(ctx context.Context, s *scope, fn func(context.Context) error) (e
 	node, b := "", (*branch)(nil)
 	if s != nil {
 		node, b = s.task.spec.Node, &branch{parent: s.branch}
-		ctx = (&scope{task: s.task, branch: b, path: s.path, entry: s.entry}).in(ctx)
+		ctx = (&scope{task: s.task, branch: b, path: s.path, entry: s.entry, within: s.within}).in(ctx)
 	}
 	ended := false
 	defer func() {

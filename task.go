@@ -29,6 +29,7 @@ type Task struct {
 	over    bool                      // the node returned: what goroutines of it still ask for is refused
 	cp      int64                     // the checkpoint that all of it hangs from
 	opening []*core.Question          // waits that the running Update opens
+	calls   []string                  // what the node itself sent out in this entry, as far as somebody watches
 
 	nested    map[string]*core.Position // runs of children, by address
 	children  []*loop                   // those that this entry called
@@ -62,6 +63,7 @@ type scope struct {
 	branch *branch
 	path   string // addresses of the steps around it
 	entry  int    // of the node, that it belongs to
+	within string // "step", or what a part records; empty: the node itself
 }
 
 type scopeKey struct{}
@@ -79,6 +81,52 @@ func TaskFrom(ctx context.Context) (*Task, bool) {
 		return s.task, true
 	}
 	return nil, false
+}
+
+// Place says what a context belongs to: "node", "step", or what a part calls a call that it records, such as "effect".
+// Empty: no running task.
+func Place(ctx context.Context) string {
+	switch s := scopeFrom(ctx); {
+	case s == nil:
+		return ""
+	case s.within == "":
+		return "node"
+	default:
+		return s.within
+	}
+}
+
+// Recorded returns the context for a call whose outcome a part records, so that it is not repeated. [Place] says kind.
+func (t *Task) Recorded(ctx context.Context, kind string) context.Context {
+	inner := *scopeOr(ctx, t)
+	inner.within = kind
+	return inner.in(ctx)
+}
+
+// CalledOut notes that something is about to leave the program under ctx: for test kits that watch clients and drivers. A
+// call of the node itself, in no step and no effect, is made again with each entry of the node. Under Options.Strict an
+// entry that made one and then waits fails with an [*UnfencedCallError]. Elsewhere nothing is noted.
+func CalledOut(ctx context.Context, call string) {
+	if Place(ctx) != "node" {
+		return
+	}
+	s := scopeFrom(ctx)
+	s.task.mu.Lock()
+	defer s.task.mu.Unlock()
+	if s.entry == s.task.entry {
+		s.task.calls = append(s.task.calls, call)
+	}
+}
+
+// unfenced is what is wrong with an entry that waits and had called out.
+func (t *Task) unfenced() error {
+	names := t.openNames()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.calls) == 0 || len(names) == 0 {
+		return nil
+	}
+	return &UnfencedCallError{Node: t.spec.Node, Call: t.calls[0], Question: names[0], Calls: len(t.calls)}
 }
 
 // TaskKey is the same text on every entry and try of a task, in every process, and another for every other task: good
@@ -158,7 +206,7 @@ func (t *Task) mayStillAsk() []*core.Question {
 func (t *Task) enter(ctx context.Context) context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.booked, t.open, t.fatal, t.over = nil, nil, nil, false
+	t.booked, t.open, t.fatal, t.over, t.calls = nil, nil, nil, false, nil
 	t.children, t.held, t.inside, t.remembers = nil, nil, nil, nil
 	t.root.waiting.Store(false)
 	s := &t.scope

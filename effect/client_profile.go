@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/pawl-dev/pawl"
 )
 
 // KeyForm is how a key looks on the wire.
@@ -127,6 +129,14 @@ type opKey struct{}
 // WithOp puts an operation into a context, as the engine does for an effect's function: for tests of a function that
 // uses [NewClient].
 func WithOp(ctx context.Context, op Op) context.Context { return context.WithValue(ctx, opKey{}, op) }
+
+// recorded is the context of an effect's function, or of its look-up, in a task.
+func recorded(ctx context.Context, op Op) context.Context {
+	if t, ok := pawl.TaskFrom(ctx); ok {
+		ctx = t.Recorded(ctx, "effect")
+	}
+	return WithOp(ctx, op)
+}
 
 // OpFrom returns the operation that the function of an effect, or its look-up, works for.
 func OpFrom(ctx context.Context) (Op, bool) {

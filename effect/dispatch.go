@@ -180,7 +180,7 @@ const grace = time.Second
 // never returns takes the record with it.
 func (d *declaration) awaited(ctx context.Context, op Op, params []byte) ([]byte, error) {
 	op.Deadline = time.Now().Add(d.timeout)
-	ctx, cancel := context.WithDeadline(WithOp(context.WithoutCancel(ctx), op), op.Deadline)
+	ctx, cancel := context.WithDeadline(recorded(context.WithoutCancel(ctx), op), op.Deadline)
 	defer cancel()
 	type outcome struct {
 		receipt []byte

@@ -152,7 +152,7 @@ func (d *declaration) enacted(ctx context.Context, tx storage.Tx, op Op, params 
 			receipt, err = nil, &ownError{err}
 		}
 	}()
-	receipt, err = d.inside(context.WithValue(WithOp(ctx, op), insideKey{}, true), guest, op, params)
+	receipt, err = d.inside(context.WithValue(recorded(ctx, op), insideKey{}, true), guest, op, params)
 	if err == nil {
 		err = core.CheckSize("the receipt", receipt)
 	}

@@ -68,7 +68,8 @@ func broken(err error) bool {
 	var hidden *pawl.HiddenWaitError
 	var drift *pawl.DriftError
 	var state *pawl.StateError
-	return errors.As(err, &hidden) || errors.As(err, &drift) || errors.As(err, &state)
+	var call *pawl.UnfencedCallError
+	return errors.As(err, &hidden) || errors.As(err, &drift) || errors.As(err, &state) || errors.As(err, &call)
 }
 
 // Drive does what Run does, from wherever the thread stands: it starts the run with that id unless it was started

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/pawl-dev/pawl"
 )
 
 // TargetMode is what a [Target] promises to those who send to it.
@@ -129,6 +131,7 @@ func killSender(ctx context.Context) error {
 // Send asks for one change and returns its receipt. key may be empty.
 func (t *Target) Send(ctx context.Context, key, ref string, body []byte) (receipt string, err error) {
 	row := TargetRow{Key: key, Ref: ref, Body: string(body)}
+	pawl.CalledOut(ctx, "send "+ref)
 	t.mu.Lock()
 	t.requests = append(t.requests, key)
 	t.mu.Unlock()
@@ -165,7 +168,8 @@ func (t *Target) commit(row TargetRow) (TargetRow, error) {
 }
 
 // Find asks a target that can be asked for the change of a reference. False: there is none.
-func (t *Target) Find(_ context.Context, ref string) (receipt string, found bool, err error) {
+func (t *Target) Find(ctx context.Context, ref string) (receipt string, found bool, err error) {
+	pawl.CalledOut(ctx, "look up "+ref)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lookups++

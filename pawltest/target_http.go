@@ -47,7 +47,7 @@ const senderHeader = "Pawl-Sender"
 // NewTargetClient makes a client that sends each request once: no connection is used twice and no redirect is followed.
 func NewTargetClient(url string, mode TargetMode) *TargetClient {
 	return &TargetClient{url, mode, &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true},
+		Transport:     &Transport{},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

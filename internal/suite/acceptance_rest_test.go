@@ -18,7 +18,7 @@ func acceptanceRest() []scenario {
 	return []scenario{
 		{id: "A58", run: redactedBeforeStored},
 		{id: "A65", run: everyVerbItsPermission},
-		{id: "A70", waits: "strict mode over outgoing calls"},
+		{id: "A70", run: unfencedCallIsReported},
 		{id: "A71", run: plannedAsANewCall},
 		{id: "A72", waits: "spend cap"},
 	}

@@ -160,9 +160,8 @@ func checked(l *ledger, question func(*box) string, end func(*box)) *pawl.Builde
 		Path(pawl.Start, "node", pawl.End)
 }
 
-// (a), a call above a question outside a step or effect, waits for the test kit.
 func checklistIsChecked(t *testing.T, _ *report) {
-	t.Log("without (a), calls that go out above a question: waits for the test kit")
+	t.Run("a, a call above the question", callAboveIsReported)
 	first := func(s *box) string { return s.List.Get()[0] }
 	for _, c := range []struct {
 		name     string

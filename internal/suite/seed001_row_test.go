@@ -154,5 +154,5 @@ func rowAbovePause(t *testing.T, _ *report) {
 	}
 	t.Run("mail as an effect with look-up", func(t *testing.T) { writtenAsAnEffect(t, false) })
 	t.Run("row as an effect in the same database", func(t *testing.T) { writtenAsAnEffect(t, true) })
-	t.Log("without strict mode's failing of the plain write: waits for the test kit")
+	t.Run("row plain above the question in strict mode", strictOnPlainRows)
 }
