@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 )
@@ -33,6 +34,7 @@ type TargetPoint string
 const (
 	TargetReceived  TargetPoint = "received"  // counted, nothing changed
 	TargetCommitted TargetPoint = "committed" // changed, not yet answered
+	TargetAsked     TargetPoint = "asked"     // a look-up
 )
 
 var (
@@ -43,6 +45,14 @@ var (
 	// ErrTargetMode refuses what the target does not promise.
 	ErrTargetMode = errors.New("pawltest: the target cannot be asked")
 )
+
+// TargetStatusError is an answer of a target that says that it failed. What was committed stays.
+type TargetStatusError struct{ Status int }
+
+// Error says the status.
+func (e *TargetStatusError) Error() string {
+	return fmt.Sprintf("pawltest: the target answers %d", e.Status)
+}
 
 // TargetRow is one change that a target made.
 type TargetRow struct {
@@ -72,6 +82,8 @@ type Target struct {
 	requests []string // keys
 	lookups  int
 	rows     []TargetRow
+	forgot   int // rows whose keys are forgotten
+	lags     int // look-ups that do not see what happened
 	hook     func(context.Context, TargetPoint, TargetRow) error
 }
 
@@ -98,20 +110,63 @@ func (t *Target) at(f func(context.Context, TargetPoint, TargetRow) error) {
 }
 
 // DropAt makes the next n requests that come to a point end there.
-func (t *Target) DropAt(p TargetPoint, n int) { t.fault(TargetFault{At: p, Times: n}) }
+func (t *Target) DropAt(p TargetPoint, n int) { t.Fault(TargetFault{At: p, Times: n}) }
 
-func (t *Target) fault(f TargetFault) {
+// Forget makes a target with keys forget those that it knows, as one with a short retention does: a request with one of
+// them is a new one.
+func (t *Target) Forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.forgot = len(t.rows)
+}
+
+// Fault sets what happens to requests from now on; the zero TargetFault ends that.
+func (t *Target) Fault(f TargetFault) {
+	if f.Forget {
+		t.Forget()
+		return
+	}
+	if f.At == TargetAsked {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.lags = f.Times
+		return
+	}
 	var left atomic.Int64
 	left.Store(int64(f.Times))
-	t.at(func(ctx context.Context, at TargetPoint, _ TargetRow) error {
+	t.at(func(ctx context.Context, at TargetPoint, row TargetRow) error {
 		if at != f.At || left.Add(-1) < 0 {
 			return nil
 		}
-		if f.Kill {
-			return killSender(ctx)
-		}
-		return ErrTargetDropped
+		return t.strike(ctx, f, row)
 	})
+}
+
+// strike does to a request what a fault says.
+func (t *Target) strike(ctx context.Context, f TargetFault, row TargetRow) error {
+	if f.Delay > 0 {
+		slow := time.NewTimer(f.Delay)
+		defer slow.Stop()
+		select {
+		case <-slow.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if f.Twice {
+		t.mu.Lock()
+		t.append(row)
+		t.mu.Unlock()
+	}
+	switch {
+	case f.Kill:
+		return killSender(ctx)
+	case f.Status != 0:
+		return &TargetStatusError{f.Status}
+	case f.Twice, f.Delay > 0:
+		return nil
+	}
+	return ErrTargetDropped
 }
 
 // killSender kills the process that sends a request.
@@ -151,7 +206,7 @@ func (t *Target) commit(row TargetRow) (TargetRow, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mode == TargetKeys && row.Key != "" {
-		for _, r := range t.rows {
+		for _, r := range t.rows[t.forgot:] {
 			switch {
 			case r.Key != row.Key:
 			case r.Body != row.Body:
@@ -161,10 +216,15 @@ func (t *Target) commit(row TargetRow) (TargetRow, error) {
 			}
 		}
 	}
+	return t.append(row), nil
+}
+
+// append adds a row under an id of its own.
+func (t *Target) append(row TargetRow) TargetRow {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s:%s", len(t.rows), row.Ref, row.Body))
 	row.ID = "tx-" + hex.EncodeToString(sum[:6])
 	t.rows = append(t.rows, row)
-	return row, nil
+	return row
 }
 
 // Find asks a target that can be asked for the change of a reference. False: there is none.
@@ -175,6 +235,9 @@ func (t *Target) Find(ctx context.Context, ref string) (receipt string, found bo
 	t.lookups++
 	if t.mode != TargetLookup {
 		return "", false, ErrTargetMode
+	}
+	if t.lags--; t.lags >= 0 {
+		return "", false, nil
 	}
 	for _, r := range t.rows {
 		if r.Ref == ref {
@@ -192,10 +255,11 @@ func (t *Target) pass(ctx context.Context, p TargetPoint, row TargetRow) error {
 	if hook == nil {
 		return nil
 	}
-	if err := hook(ctx, p, row); err != nil {
-		return errors.Join(ErrTargetDropped, err)
+	err := hook(ctx, p, row)
+	if failed := (*TargetStatusError)(nil); err == nil || errors.As(err, &failed) {
+		return err
 	}
-	return nil
+	return errors.Join(ErrTargetDropped, err)
 }
 
 // Count is how much the target saw so far.

@@ -19,11 +19,16 @@ import (
 	"time"
 )
 
-// TargetFault is what a served target does to requests that come to a point.
+// TargetFault is what a target does to requests that come to a point. Without more than a point it drops the connection.
 type TargetFault struct {
-	At    TargetPoint `json:"at"`
-	Times int         `json:"times"`          // how many requests; the others pass
-	Kill  bool        `json:"kill,omitempty"` // the sender's process, with SIGKILL, before the connection is dropped
+	// At is the point. At TargetAsked look-ups lag behind: they say that nothing happened, whatever did.
+	At     TargetPoint   `json:"at"`
+	Times  int           `json:"times"`            // how many requests, or look-ups; the others pass
+	Kill   bool          `json:"kill,omitempty"`   // the sender's process, with SIGKILL, before the connection is dropped
+	Status int           `json:"status,omitempty"` // is answered in place of dropping the connection, such as 500
+	Delay  time.Duration `json:"delay,omitempty"`  // the request is slow there, and goes on
+	Twice  bool          `json:"twice,omitempty"`  // the target makes another row of what was committed, and goes on
+	Forget bool          `json:"forget,omitempty"` // now, and nothing else: see Target.Forget
 }
 
 // TargetLedger is everything that a target saw.
@@ -68,7 +73,7 @@ func (c *TargetClient) Send(ctx context.Context, key, ref string, body []byte) (
 	case status == http.StatusUnprocessableEntity:
 		return "", ErrTargetKeyReused
 	case status != http.StatusOK:
-		return "", fmt.Errorf("pawltest: the target answers %d: %s", status, doc)
+		return "", &TargetStatusError{status}
 	}
 	return string(doc), nil
 }
@@ -137,12 +142,15 @@ func (t *Target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	ref := r.URL.Query().Get("ref")
+	failed := (*TargetStatusError)(nil)
 	switch r.Method + " " + r.URL.Path {
 	case "POST /send":
 		id, err := t.Send(context.WithValue(r.Context(), senderKey{}, r.Header.Get(senderHeader)), r.Header.Get("Idempotency-Key"), ref, body)
 		switch {
 		case errors.Is(err, ErrTargetKeyReused):
 			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		case errors.As(err, &failed):
+			http.Error(w, err.Error(), failed.Status)
 		case err != nil:
 			panic(http.ErrAbortHandler)
 		default:
@@ -166,7 +174,7 @@ func (t *Target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		t.fault(f)
+		t.Fault(f)
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		http.NotFound(w, r)
