@@ -172,7 +172,7 @@ func (l *Ledger) Verb(_ context.Context, tx storage.Tx, v pawl.VerbInfo) ([]pawl
 	if err != nil {
 		return nil, err
 	}
-	done, buried := 0, 0
+	done, buried, notes := 0, 0, []pawl.Note(nil)
 	for _, op := range ops {
 		if op.State.happened() {
 			done++
@@ -181,6 +181,13 @@ func (l *Ledger) Verb(_ context.Context, tx storage.Tx, v pawl.VerbInfo) ([]pawl
 		}
 		if err := l.giveUp(tx, op, v, why); err != nil {
 			return nil, err
+		}
+		if v.Verb == pawl.VerbForce && op.Thread == v.Thread {
+			taken, err := l.quarantine(tx, op, v)
+			if err != nil {
+				return nil, err
+			}
+			notes = append(notes, taken...)
 		}
 	}
 	switch v.Verb {
@@ -196,7 +203,7 @@ func (l *Ledger) Verb(_ context.Context, tx storage.Tx, v pawl.VerbInfo) ([]pawl
 	case pawl.VerbDelete:
 		_, err = tx.Delete(uses, storage.Range{Prefix: []any{v.Tenant, v.Thread}})
 	}
-	return nil, err
+	return notes, err
 }
 
 // unsettled refuses retry, delete, migrate and prune while an operation that the thread dispatched may have happened.
@@ -216,6 +223,16 @@ func unsettled(ops []*Operation, v pawl.VerbInfo) error {
 		return e
 	}
 	return nil
+}
+
+// quarantine takes an operation of unknown outcome out of the hands of a run that goes on under another meaning of its
+// graph: only a person settles it.
+func (l *Ledger) quarantine(tx storage.Tx, op *Operation, v pawl.VerbInfo) ([]pawl.Note, error) {
+	was := op.State
+	if err := (&Desk{led: l}).takeOver(tx, op, v.Actor); err != nil || op.State == was {
+		return nil, err
+	}
+	return []pawl.Note{{Part: l.Name(), Text: fmt.Sprintf("Operation %.12s (%s %s) was %s and is %s: a person says what became of it", op.Key, op.Effect, op.Ref, was, op.State)}}, op.put(tx)
 }
 
 // giveUp voids what was only reserved, and by no other thread, so that the reference is free for another call.

@@ -21,7 +21,6 @@ func acceptanceApprovals() []scenario {
 		{id: "A48", waits: "validators of edits"},
 		{id: "A49", waits: "edit"},
 		{id: "A54", run: forksAskOrReturn},
-		{id: "A55", waits: "policy and graph version while a request is open"},
 		{id: "A57", run: aNoHolds},
 	}
 }

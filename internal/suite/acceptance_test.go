@@ -9,5 +9,5 @@ import (
 // every path and with proof. A number that is not listed belongs to a part that is not here.
 func TestAcceptance(t *testing.T) {
 	runAll(t, "acceptance", slices.Concat(acceptanceHeadline(), acceptanceWindows(), acceptanceRelease(), acceptanceApprovals(), acceptanceClocks(), acceptanceProof(),
-		acceptanceRest()))
+		acceptanceVersions(), acceptanceRest()))
 }

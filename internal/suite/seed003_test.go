@@ -14,7 +14,7 @@ func seed003() []scenario {
 		{id: "S003-9", waits: "gateway"},
 		{id: "S003-10", waits: "gateway"},
 		{id: "S003-11", run: notByPosition},
-		{id: "S003-12", waits: "graph check; drain and pin of a worker"},
+		{id: "S003-12", run: insertedEarlier}, // with Engine.Check in place of the command,
 		{id: "S003-13", run: greenIsNoProof},
 		{id: "S003-14", waits: "key retention against the life of checkpoints; quarantine"},
 		{id: "S003-15", run: everyDeath},
