@@ -54,7 +54,9 @@ func (d *deploy) refuses(t *testing.T, operation effect.State) {
 	th := d.is.Thread(d.now.eng, "t")
 	before, past, run := d.old.kept(t, d.target), history(t, th), statusOf(t, th).Run
 	verbs := map[string]func() (*pawl.OutcomeOf[payment], error){
-		"replay": func() (*pawl.OutcomeOf[payment], error) { return th.Replay(context.Background(), pawl.Before("transfer")) },
+		"replay": func() (*pawl.OutcomeOf[payment], error) {
+			return th.Replay(context.Background(), pawl.Before("transfer"))
+		},
 	}
 	if len(statusOf(t, th).Waiting) == 0 { // else resume only says what the run waits for
 		verbs["resume"] = func() (*pawl.OutcomeOf[payment], error) { return th.Resume(context.Background()) }
