@@ -1,0 +1,135 @@
+package pawl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/local"
+	"github.com/pawl-dev/pawl/internal/records"
+	"github.com/pawl-dev/pawl/storage"
+)
+
+// Copy makes a new thread of the same lineage from a point of this one, its head if at is the zero Point: the state there,
+// whole and independent of this thread, and what is due there. Nothing is run: the copy waits, and Resume goes on under
+// tasks of its own, so that steps are called again and questions asked again, while effects return the receipts that the
+// lineage has. It is refused where a thread of that id exists. VerbCopy is asked of both threads.
+func (t *Thread) Copy(ctx context.Context, to string, at Point, options ...RunOption) (*Thread, error) {
+	cfg := configured(options)
+	target := t.eng.Thread(t.graph, to)
+	for _, th := range []*Thread{t, target} {
+		if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbCopy, Graph: t.graph, Thread: th.id, From: t.id, To: to, Reason: cfg.reason}); err != nil {
+			return nil, err
+		}
+	}
+	if t.eng.store == nil {
+		return nil, &NoStorageError{Graph: t.graph, Question: string(VerbCopy)}
+	}
+	if err := target.named(""); err != nil {
+		return nil, err
+	}
+	_, err := target.claiming(ctx, VerbCopy, func() (*Outcome, error) { return nil, t.copyTo(ctx, target, at, cfg) })
+	if err != nil {
+		return nil, err
+	}
+	return target, nil
+}
+
+func (t *Thread) copyTo(ctx context.Context, target *Thread, at Point, cfg *runConfig) error {
+	var topology *core.Topology
+	var from *core.Checkpoint
+	var origin *core.Run
+	var mine, its *local.Seen
+	err := t.eng.store.View(ctx, func(tx storage.Tx) (err error) {
+		if mine, err = t.eng.store.PeekTx(tx, t.eng.tenant, t.id); err != nil {
+			return err
+		}
+		if its, err = t.eng.store.PeekTx(tx, t.eng.tenant, target.id); err != nil {
+			return err
+		}
+		if err := t.legal(VerbCopy, &view{Seen: mine}, cfg); err != nil {
+			return err
+		}
+		if its.Info != nil {
+			return fmt.Errorf("pawl: thread %q exists, and a copy of %q takes no thread's place; nothing was changed; give the copy another id", target.id, t.id)
+		}
+		r := records.NewReader(t.eng.store.Box, tx, mine.Info)
+		stored := mine.Head
+		if at != (Point{}) {
+			if stored, err = t.find(r, mine, at); err != nil {
+				return err
+			}
+		}
+		if stored == nil {
+			return &PointError{Thread: t.id, Wanted: "checkpoint"}
+		}
+		if topology, err = r.Topology(stored.Checkpoint); err != nil {
+			return err
+		}
+		from = stored.Checkpoint
+		if origin, err = r.Run(from.Run); err != nil {
+			return err
+		}
+		return r.Fill(stored, topology, nil)
+	})
+	if err != nil {
+		return err
+	}
+	if slices.Contains(dueNames(from.Due), core.Start) {
+		return &PointError{Thread: t.id, Wanted: "checkpoint " + from.ID + " to copy from: the input is not yet applied there"}
+	}
+	cp, err := whole(from)
+	if err != nil {
+		return err
+	}
+	run := copied(origin, topology)
+	run.Actor, run.Reason, run.Accepted = ActorFrom(ctx).ID, cfg.reason, time.Now().UTC()
+	stop := &core.Stop{Status: Waiting}
+	if len(cp.Due) == 0 {
+		stop.Status = Done
+	}
+	home := local.NewHome(t.eng.store, its, t.eng.tenant, target.id, topology, 0)
+	home.Graph, home.Lineage = mine.Info.Graph, mine.Info.Lineage
+	run.N = home.NewRun()
+	cp.Run = run.N
+	cp.N, cp.ID = home.Fresh()
+	info := target.info(ctx, VerbCopy)
+	info.Graph, info.From, info.To, info.Reason = mine.Info.Graph, t.id, target.id, cfg.reason
+	return home.Claim(ctx, its, run, local.Batch{
+		Graph: topology, Runs: []*core.Run{run}, Checkpoints: []*core.Checkpoint{cp}, Stop: stop,
+		Do: func(ctx context.Context, tx storage.Tx) error {
+			_, err := t.eng.consent(ctx, tx, info)
+			return err
+		},
+	})
+}
+
+// copied is the run of a copy: started by whoever copies, on what the others started.
+func copied(origin *core.Run, topology *core.Topology) *core.Run {
+	return &core.Run{
+		ID: uuid.NewString(), AttemptN: 1, Attempt: uuid.NewString(), Kind: core.RunFork, Mode: origin.Mode, Status: Running,
+		Graphs: []string{core.GraphDigest(topology)}, Earlier: origin.Starters(),
+	}
+}
+
+// whole is a checkpoint that refers to nothing of another thread.
+func whole(from *core.Checkpoint) (*core.Checkpoint, error) {
+	cp := &core.Checkpoint{
+		Step: from.Step + 1, Source: core.SourceFork, Due: from.Due, Joins: from.Joins, Visited: from.Visited,
+		Values: make([]*core.Value, len(from.Values)),
+	}
+	for i, v := range from.Values {
+		doc, err := v.Bytes()
+		if err != nil {
+			return nil, err
+		}
+		if doc != nil {
+			cp.Values[i] = core.NewSet(doc)
+		}
+	}
+	return cp, nil
+}
