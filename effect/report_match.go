@@ -184,10 +184,16 @@ const (
 
 // reported is what an operation claims. What this program does not know counts as undecided.
 func (o *Operation) reported() verdictOn {
-	switch o.State {
-	case StateCommitted:
+	state := o.State
+	if state == StateTombstone {
+		state = o.Final
+	}
+	switch {
+	case state.happened():
 		return happened
-	case StateReserved, StateRejected, StateVoided, StateDenied:
+	case state == StateVoided && o.Doubt: // abandoned by a person, who did not know
+		return undecided
+	case state == StateReserved, state == StateRejected, state == StateVoided, state == StateDenied:
 		return never
 	}
 	return undecided
@@ -229,7 +235,7 @@ func (m *matching) judgeRows(e *entry) {
 	case len(e.rows) == 0 && claim == happened && e.Target != "inside" && m.options.covers(e.Last):
 		m.name(e, FindMissing, "it is recorded as done, and the target has no row of it", "ask the target for the receipt; the rows may be incomplete")
 	}
-	if e.reported() != undecided {
+	if e.reported() != undecided || e.State == StateVoided && len(e.rows) == 0 {
 		return
 	}
 	f := m.finding(e, FindOpen, "it is not known whether it happened; the target has no row of it", "resume the thread, or say at the effect desk that it was not applied")
@@ -251,7 +257,7 @@ func (m *matching) judgeDispatch(e *entry) {
 	spent := slices.ContainsFunc(m.books.grants, func(r approval.Request) bool {
 		return r.ID == last.Grant && r.UsedBy == e.Key && r.Call == last.Call
 	})
-	if (last.Grant != "" || e.asked) && !spent {
+	if (last.Grant != "" || e.asked) && last.Permit == "" && !spent {
 		m.name(e, FindUngranted, fmt.Sprintf("attempt %d was dispatched without its grant", last.N), "find out in the audit trail who sent it")
 	}
 }

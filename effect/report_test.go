@@ -371,3 +371,38 @@ func TestAReportForPeople(t *testing.T) {
 		t.Errorf("%s, %v", doc, err)
 	}
 }
+
+// What a person decided about an operation is how the report takes it.
+func TestAReportAfterARelease(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		say  func(id string) effect.Decision
+		open int
+		want string
+	}{
+		{"nobody decided", nil, 1, ""},
+		{"applied", func(id string) effect.Decision { return effect.Applied(receipt{id}) }, 0, ""},
+		{"not applied, and the target has it", func(string) effect.Decision { return effect.NotApplied() }, 0, "unexpected_row"},
+		{"abandoned, and the target has it", func(string) effect.Decision { return effect.Abandon() }, 1, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			target := pawltest.NewTarget(pawltest.TargetOpaque)
+			target.DropAt(pawltest.TargetCommitted, 1)
+			p := start(t, memory(t), fault.Plan{})
+			if _, err := p.thread(bank(target), "t").Run(t.Context(), order(hundred)); err != nil {
+				t.Fatal(err)
+			}
+			if c.say != nil {
+				if _, err := p.desk.Release(person(t.Context(), "ops"), p.operation().Key, c.say(target.Rows()[0].ID), "seen"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := p.report(booksOf(target), effect.ReportOptions{})
+			if got := strings.Join(kindsOf(r.Findings), ","); got != c.want || len(r.Open) != c.open {
+				t.Errorf("operation %s: findings %q, want %q; open %+v", p.operation().State, got, c.want, r.Open)
+			}
+		})
+	}
+}
