@@ -164,6 +164,7 @@ func tampered(t *testing.T, _ *report) {
 		t.Run(name, func(t *testing.T) {
 			onEachMoney(t, func(t *testing.T, h *home) {
 				o := proved(t, h)
+				o.forged = true
 				if err := update(o.db, do); err != nil {
 					t.Fatal(err)
 				}
@@ -185,7 +186,9 @@ func truncated(t *testing.T, h *home) {
 		t.Fatal(err)
 	}
 	g := build(t, payGraph(approvedWire(pawltest.NewTarget(pawltest.TargetKeys))))
-	o.paid(t, g.Thread(firmIn(t, h).eng, "19"), "19")
+	other := firmIn(t, h)
+	o.forged, other.forged = true, true
+	o.paid(t, g.Thread(other.eng, "19"), "19")
 	o.sequenced(t)
 	long, err := audit.Head(context.Background(), o.db, "t1")
 	if err != nil || long.Size <= short.Size {

@@ -142,6 +142,7 @@ type firm struct {
 	effects   *effect.Desk
 	approvals *approval.Desk
 	order     *audit.Sequencer
+	forged    bool // its rows were tampered with
 }
 
 // openFirm makes a process. The key is beside the file at path; without a file all processes have the same.
@@ -178,7 +179,14 @@ func firmIn(t testing.TB, h *home, policy ...string) *firm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { o.eng.Close() })
+	t.Cleanup(func() {
+		if !t.Failed() && !o.forged { // every scenario leaves an honest trail
+			if r := o.verified(t); !r.Honest() {
+				t.Errorf("the trail: %+v", r.Findings)
+			}
+		}
+		o.eng.Close()
+	})
 	return o
 }
 
