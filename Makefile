@@ -9,6 +9,7 @@ help:
 	@echo "make test   every test in every module, with the race detector; crash sweeps without it"
 	@echo "make lint   gofmt, vet, staticcheck, module files"
 	@echo "make bench  the figures, beside the raw limits of this machine"
+	@echo "make mutate takes away each guard of the law of operations, and demands that a test misses it"
 	@echo "make sweep  the crash sweep at full depth (about 10 times the stop points)"
 	@echo "make conformance-record  records the scenarios on LangGraph again and compares random graphs (needs python3)"
 
@@ -37,3 +38,6 @@ conformance-record:
 	@test -x $(VENV)/bin/python || python3 -m venv $(VENV)
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r conformance/record/requirements.lock
 	$(GO) run ./conformance/renew -python $(VENV)/bin/python -random 500
+
+mutate:
+	$(GO) run ./internal/mutate -run 'Guard|Law' ./effect

@@ -24,6 +24,7 @@ type sweepPay struct {
 	levels approval.Levels      // empty: nobody is asked
 	decide string               // "no": denied; else everything is approved
 	drop   pawltest.TargetPoint // the first request that comes there gets no answer
+	once   bool                 // an unknown outcome is sent once more
 	wrong  bool                 // a node behind the payment fails until it is repaired
 	rows   int                  // what the target holds at the end
 	grants int                  // that were consumed
@@ -147,7 +148,9 @@ func (p *sweepPay) decided(ctx context.Context, eng *pawl.Engine, q pawl.Questio
 		said := effect.Applied("receipt for " + q.Key)
 		if !happened(ctx, "row "+q.Key) {
 			pawltest.Called(ctx, "said absent")
-			said = effect.NotApplied()
+			if said = effect.NotApplied(); p.once {
+				said = effect.SendOnce()
+			}
 		}
 		_, err = led.Desk(eng, db).Release(person, body.Operation, said, "looked it up")
 		return err

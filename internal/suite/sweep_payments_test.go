@@ -22,6 +22,7 @@ type payCase struct {
 	drive func(*sweepPay, *testing.T) sweepDrive
 	asked int // requests for approval, at least; 0: none
 	more  bool
+	of    map[string]effect.State // how operations of other effects end
 }
 
 func payCases() (all []payCase) {
@@ -58,7 +59,7 @@ func payCases() (all []payCase) {
 	asked.ends = effect.StateVoided
 	add("pay-cancelled", 1, asked, func(p *sweepPay, t *testing.T) sweepDrive { return p.cancelled(t, false) })
 	add("pay-cancelled-granted", 1, asked, func(p *sweepPay, t *testing.T) sweepDrive { return p.cancelled(t, true) })
-	return all
+	return append(all, afterwardsCases()...)
 }
 
 // scenario is the case under a durability.
@@ -105,7 +106,11 @@ func (c payCase) check(ctx context.Context, home storage.DB) error {
 	demand(len(ops) == 1 || c.more, "%d operations: %+v", len(ops), ops)
 	withKey := 0
 	for _, op := range ops {
-		demand(op.State == c.pay.ends, "operation %s is %s, want %s", op.Key, op.State, c.pay.ends)
+		ends := c.pay.ends
+		if other, ok := c.of[op.Effect]; ok {
+			ends = other
+		}
+		demand(op.State == ends, "operation %s of %s is %s, want %s", op.Key, op.Effect, op.State, ends)
 		withKey += pawltest.Calls(ctx, "request with "+op.Key)
 		demand(int(op.Attempts) >= pawltest.Calls(ctx, "request with "+op.Key), "%d attempts are recorded, %d requests were seen", op.Attempts, sent)
 	}
