@@ -419,7 +419,7 @@ func TestVerbs(t *testing.T) {
 	})
 }
 
-// A run that is migrated while its request is open is asked again: a yes is for one meaning of the graph.
+// A run that is forced onto another version while its request is open is asked again: a yes is for one meaning of the graph.
 func TestAnotherGraphVersionIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	home, target := memory(t), pawltest.NewTarget(pawltest.TargetOpaque)
@@ -439,11 +439,11 @@ func TestAnotherGraphVersionIsAskedAgain(t *testing.T) {
 	}
 	q.g = g
 	th := q.thread(e, "t")
-	if _, err := th.Migrate(t.Context(), pawl.Reason("deployed")); err != nil {
+	if _, err := th.Force(t.Context(), pawl.Reason("deployed")); err != nil {
 		t.Fatal(err)
 	}
 	if out, err = th.Resume(t.Context()); err != nil || out.Status != pawl.Waiting {
-		t.Fatalf("after the migration: %+v, %v", out, err)
+		t.Fatalf("forced: %+v, %v", out, err)
 	}
 	rs := q.requests()
 	if len(rs) != 2 || rs[0].Call == rs[1].Call || (rs[0].State == approval.Requested) == (rs[1].State == approval.Requested) {
