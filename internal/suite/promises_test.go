@@ -18,11 +18,11 @@ func TestPromises(t *testing.T) {
 		{id: "P3", run: answersReachTheirQuestion},
 		{id: "P4", run: oneUseOfOneCall},
 		{id: "P5", run: nothingLostSilently},
-		{id: "P6", waits: "operations: redo, and permissions and audit entries of the five verbs"},
+		{id: "P6", run: fiveVerbs},
 		{id: "P7", run: neverReinterpreted},
 		{id: "P8", run: historyIsLinear},
 		{id: "P9", run: truthWithoutSecrets},
-		{id: "P10", waits: "audit: the offline proof"},
+		{id: "P10", run: provedOffline},
 	})
 }
 

@@ -18,7 +18,7 @@ func seed003() []scenario {
 		{id: "S003-13", run: greenIsNoProof},
 		{id: "S003-14", waits: "key retention against the life of checkpoints; quarantine"},
 		{id: "S003-15", run: everyDeath},
-		{id: "S003-16", waits: "audit rows of resume, retry, replay and fork; permissions over all of them"},
+		{id: "S003-16", run: madeOnPurpose},
 		{id: "S003-17", waits: "the page that says what an approval does not stop"},
 		{id: "S003-18", waits: "a branch that says which effects stand; compensation"},
 		{id: "S003-19", run: words},
