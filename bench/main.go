@@ -44,7 +44,7 @@ func main() {
 		name string
 		run  func(*lab)
 	}{
-		{"memory", memory}, {"commit", commits}, {"bytes", bytes}, {"depth", depth}, {"sends", sends},
+		{"memory", memory}, {"commit", commits}, {"bytes", bytes}, {"depth", depth}, {"sends", sends}, {"audit", trail},
 	} {
 		if strings.Contains(m.name, *only) {
 			m.run(l)
