@@ -26,7 +26,8 @@ type Verdict struct {
 // first: a bad one is refused with an *AnswerError and the question stays as it is. Taken means stored. Answering does
 // not run the thread: Resume does. An unknown id, also one of another tenant, is a *NotFoundError. Of the options only
 // Reason has a meaning here.
-func (e *Engine) Answer(ctx context.Context, question string, value any, options ...RunOption) (*Verdict, error) {
+func (e *Engine) Answer(ctx context.Context, question string, value any, options ...RunOption) (_ *Verdict, err error) {
+	defer e.refused(ctx, VerbInfo{Verb: VerbAnswer, Question: question}, &err)
 	if err := e.allowed(ctx, VerbInfo{Verb: VerbAnswer, Question: question}); err != nil {
 		return nil, err
 	}
@@ -39,7 +40,8 @@ func (e *Engine) Answer(ctx context.Context, question string, value any, options
 
 // Answer gives an answer to a question of this thread; an empty id means the only open one, and is refused when not
 // precisely one is open.
-func (t *Thread) Answer(ctx context.Context, question string, value any, options ...RunOption) (*Verdict, error) {
+func (t *Thread) Answer(ctx context.Context, question string, value any, options ...RunOption) (_ *Verdict, err error) {
+	defer t.eng.refused(ctx, VerbInfo{Verb: VerbAnswer, Graph: t.graph, Thread: t.id, Question: question}, &err)
 	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbAnswer, Graph: t.graph, Thread: t.id, Question: question}); err != nil {
 		return nil, err
 	}
@@ -289,6 +291,10 @@ func (e *Engine) take(ctx context.Context, q *core.Question) error {
 		if err == nil && !ok {
 			err = local.ErrMoved
 		}
+		if err != nil || len(e.opts.Parts) == 0 {
+			return err
+		}
+		_, err = e.consent(ctx, tx, answered(VerbInfo{Actor: ActorFrom(ctx), Tenant: e.tenant}, q))
 		return err
 	})
 }

@@ -293,7 +293,7 @@ func (t *Thread) preview(ctx context.Context, verb Verb, at Point) (*Preview, er
 		if seen.Info == nil {
 			return nil
 		}
-		notes, err := t.eng.consent(ctx, dropTx{tx}, VerbInfo{Verb: verb, Actor: ActorFrom(ctx), Tenant: t.eng.tenant, Graph: t.graph, Thread: t.id})
+		notes, err := t.eng.consent(ctx, dropTx{tx}, t.of(ctx, verb, seen.Run, ""))
 		if err != nil {
 			p.Refused = errors.Join(p.Refused, err)
 		}

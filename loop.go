@@ -200,6 +200,11 @@ func (l *loop) commit(ctx context.Context, c core.Commit) error {
 		l.remember(c.Next)
 		return nil
 	}
+	if c.Stop != nil && c.Stop.Status == core.StatusCancelled {
+		if err := l.cancelled(context.WithoutCancel(ctx), c.Stop); err != nil {
+			return err
+		}
+	}
 	return l.host.Commit(context.WithoutCancel(ctx), c)
 }
 

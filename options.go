@@ -102,6 +102,15 @@ type VerbInfo struct {
 	Question string // for answers
 	Reason   string // in the actor's words, where the verb takes one
 	From, To string // graph versions, for migrate and force; for copy the threads
+
+	// The rest is for parts, which are asked once the thread was read; Options.Allow is asked before.
+
+	Run, Attempt string
+	Name         string // of an answered question
+	Digest, View string // of what it asked, and of what of that was stored and shown
+	// Stage is empty where one Update does it all. A running thread is cancelled in two: StageAsked, by who cancels,
+	// and StageStopped, by the engine, once its tasks are over.
+	Stage string
 }
 
 // Actor is who acts. The library trusts what it is given: whoever puts it into a context has verified it, or says in

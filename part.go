@@ -33,6 +33,12 @@ type VerbPart interface {
 	Verb(ctx context.Context, tx storage.Tx, v VerbInfo) ([]Note, error)
 }
 
+// RefusalPart is told of a call of a verb that was refused and changed nothing, in an Update of its own, in which nothing
+// of the thread is read. An error of it is added to the caller's.
+type RefusalPart interface {
+	Refused(ctx context.Context, tx storage.Tx, v VerbInfo, why error) error
+}
+
 // StorePart says what of a question may be stored and shown.
 type StorePart interface {
 	Store(kind string, doc []byte) ([]byte, error)
@@ -388,43 +394,4 @@ func (l *loop) storable(in asking, body []byte) ([]byte, error) {
 		return nil, fmt.Errorf("what may be shown of it is not enough for its own rule: %w; leave out what must stay hidden", err)
 	}
 	return shown, nil
-}
-
-// consenting is consent for the Update of a verb; nil when no part cares.
-func (t *Thread) consenting(ctx context.Context, verb Verb) func(context.Context, storage.Tx) error {
-	if len(t.eng.opts.Parts) == 0 {
-		return nil
-	}
-	v := t.info(ctx, verb)
-	return func(ctx context.Context, tx storage.Tx) error {
-		_, err := t.eng.consent(ctx, tx, v)
-		return err
-	}
-}
-
-func (t *Thread) info(ctx context.Context, verb Verb) VerbInfo {
-	return VerbInfo{Verb: verb, Actor: ActorFrom(ctx), Tenant: t.eng.tenant, Graph: t.graph, Thread: t.id}
-}
-
-// dropTx is a Tx for a View that takes writes and drops them: a part is asked what a verb means with the same code that
-// does it.
-type dropTx struct{ storage.Tx }
-
-func (dropTx) Put(string, storage.Row, storage.If) (bool, error)       { return true, nil }
-func (dropTx) Delete(string, storage.Range) (int, error)               { return 0, nil }
-func (dropTx) Seq(int64, int64, int) (first int64, ok bool, err error) { return 1, true, nil }
-
-// consent asks the parts, inside a Tx, whether a verb may be done and what it means.
-func (e *Engine) consent(ctx context.Context, tx storage.Tx, v VerbInfo) ([]Note, error) {
-	var notes []Note
-	for _, p := range e.opts.Parts {
-		if vp, ok := p.(VerbPart); ok {
-			n, err := vp.Verb(ctx, tx, v)
-			if err != nil {
-				return nil, err
-			}
-			notes = append(notes, n...)
-		}
-	}
-	return notes, nil
 }

@@ -156,7 +156,8 @@ func (t *Thread) startAgain(ctx context.Context, d core.Def, home *local.Home, h
 }
 
 // run is Run with whatever reads its input.
-func (t *Thread) run(ctx context.Context, cfg *runConfig, read func(core.Def) ([]core.Write, error)) (*Outcome, error) {
+func (t *Thread) run(ctx context.Context, cfg *runConfig, read func(core.Def) ([]core.Write, error)) (_ *Outcome, err error) {
+	defer t.eng.refused(ctx, t.info(ctx, VerbRun), &err)
 	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbRun, Graph: t.graph, Thread: t.id}); err != nil {
 		return nil, err
 	}
@@ -216,6 +217,9 @@ func (t *Thread) accept(ctx context.Context, d core.Def, run *core.Run, cfg *run
 	}
 	if cfg.runID != "" && v.Info != nil {
 		if out, found, err := t.known(ctx, v, run); found || err != nil {
+			if out != nil {
+				err = errors.Join(err, t.noted(ctx, t.of(ctx, VerbRun, v.Run, cfg.reason)))
+			}
 			return out, err
 		}
 	}
@@ -229,7 +233,7 @@ func (t *Thread) accept(ctx context.Context, d core.Def, run *core.Run, cfg *run
 	}
 	cps := t.start(ctx, d, home.Fresh, run, v.from)
 	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{run}, Withdraw: len(v.Open) > 0}
-	b.Do = t.flowing(run.Version(), t.consenting(ctx, VerbRun))
+	b.Do = t.flowing(run.Version(), t.eng.consenting(t.of(ctx, VerbRun, run, cfg.reason)))
 	if run.Mode == Sync {
 		b.Checkpoints = cps
 	}

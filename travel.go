@@ -83,7 +83,8 @@ func (t *Thread) changes(doc []byte) change {
 	}
 }
 
-func (t *Thread) fork(ctx context.Context, verb Verb, at Point, edit change, cfg *runConfig) (*Outcome, error) {
+func (t *Thread) fork(ctx context.Context, verb Verb, at Point, edit change, cfg *runConfig) (_ *Outcome, err error) {
+	defer t.eng.refused(ctx, t.info(ctx, verb), &err)
 	d, err := t.ready(ctx, verb, cfg)
 	if err != nil {
 		return nil, err
@@ -118,7 +119,7 @@ func (t *Thread) fork(ctx context.Context, verb Verb, at Point, edit change, cfg
 		if err != nil {
 			return nil, err
 		}
-		b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{run}, Checkpoints: []*core.Checkpoint{cp}, Withdraw: len(v.Open) > 0, Do: t.consenting(ctx, verb)}
+		b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{run}, Checkpoints: []*core.Checkpoint{cp}, Withdraw: len(v.Open) > 0, Do: t.eng.consenting(t.of(ctx, verb, run, cfg.reason))}
 		if cfg.hold && len(cp.Due) > 0 {
 			b.Stop = &core.Stop{Status: Waiting}
 		}
@@ -259,7 +260,8 @@ func (t *Thread) withEdits(d core.Def, from *core.Checkpoint, edits []core.Write
 	return values, nil
 }
 
-func (t *Thread) edit(ctx context.Context, edit change, cfg *runConfig) (*Outcome, error) {
+func (t *Thread) edit(ctx context.Context, edit change, cfg *runConfig) (_ *Outcome, err error) {
+	defer t.eng.refused(ctx, t.info(ctx, VerbEdit), &err)
 	d, err := t.ready(ctx, VerbEdit, cfg)
 	if err != nil {
 		return nil, err
@@ -301,7 +303,7 @@ func (t *Thread) writeEdit(ctx context.Context, d core.Def, v *view, writes []co
 	cp.N, cp.ID = home.Fresh()
 	b := local.Batch{
 		Graph: d.Topology(), Runs: []*core.Run{&run}, Checkpoints: []*core.Checkpoint{cp}, Withdraw: len(v.Open) > 0,
-		Stop: afterEdit(v, len(cp.Due)), Do: t.consenting(ctx, VerbEdit),
+		Stop: afterEdit(v, len(cp.Due)), Do: t.eng.consenting(t.of(ctx, VerbEdit, &run, cfg.reason)),
 	}
 	if b.Ended, err = t.carried(d, v, cp); err != nil {
 		return nil, err

@@ -94,7 +94,8 @@ func (t *Thread) ready(ctx context.Context, verb Verb, cfg *runConfig) (core.Def
 // Resume goes on from the head. On a waiting thread it runs the tasks whose questions are all answered or expired; on
 // a crashed or failed one the tasks that did not finish. On a finished one it runs nothing. Answers given as options
 // are checked first and taken in the Update that claims the thread: all of them, or none and an error.
-func (t *Thread) Resume(ctx context.Context, options ...RunOption) (*Outcome, error) {
+func (t *Thread) Resume(ctx context.Context, options ...RunOption) (_ *Outcome, err error) {
+	defer t.eng.refused(ctx, t.info(ctx, VerbResume), &err)
 	cfg := configured(options)
 	d, err := t.ready(ctx, VerbResume, cfg)
 	if err != nil {
@@ -121,8 +122,10 @@ func (t *Thread) resume(ctx context.Context, d core.Def, cfg *runConfig) (*Outco
 		return nil, err
 	}
 	if v.Status == Done || v.Status == Waiting && len(taken) == 0 && !t.enterable(v) && len(cfg.again) == 0 {
-		out, err := t.stands(v)
-		return out, err
+		if err := t.noted(ctx, t.of(ctx, VerbResume, v.Run, cfg.reason)); err != nil {
+			return nil, err
+		}
+		return t.stands(v)
 	}
 	run := *v.Run
 	if err := t.ontoGraph(v, &run, d); err != nil {
@@ -134,7 +137,7 @@ func (t *Thread) resume(ctx context.Context, d core.Def, cfg *runConfig) (*Outco
 		}
 		run.Typed = len(run.Graphs) - 1
 	}
-	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{&run}, Questions: taken, Do: t.consenting(ctx, VerbResume)}
+	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{&run}, Questions: taken, Do: t.eng.consenting(t.of(ctx, VerbResume, &run, cfg.reason), taken...)}
 	if b.Again, err = t.again(v, cfg.again); err != nil {
 		return nil, err
 	}
@@ -144,7 +147,7 @@ func (t *Thread) resume(ctx context.Context, d core.Def, cfg *runConfig) (*Outco
 	drift := run.Cause == CauseDrift
 	if v.Status == Crashed {
 		if run.Crashes++; t.eng.limits.Crashes > 0 && run.Crashes > t.eng.limits.Crashes {
-			return t.park(ctx, v, d, &run)
+			return t.park(ctx, v, d, &run, cfg)
 		}
 	} else {
 		run.Crashes = 0
@@ -226,13 +229,13 @@ func stillOpen(q core.Question) bool {
 }
 
 // park sets a run aside that keeps killing its process.
-func (t *Thread) park(ctx context.Context, v *view, d core.Def, run *core.Run) (*Outcome, error) {
+func (t *Thread) park(ctx context.Context, v *view, d core.Def, run *core.Run, cfg *runConfig) (*Outcome, error) {
 	stop := &core.Stop{
 		Status: Failed, Cause: CauseCrashing,
 		Error: fmt.Sprintf("its process died %d times; it was not started again", run.Crashes),
 	}
 	home := t.home(v, d)
-	if err := home.Claim(ctx, v.Seen, run, local.Batch{Stop: stop}); err != nil {
+	if err := home.Claim(ctx, v.Seen, run, local.Batch{Stop: stop, Do: t.eng.consenting(t.of(ctx, VerbResume, run, cfg.reason))}); err != nil {
 		return nil, err
 	}
 	run.Status, run.Cause, run.Error = stop.Status, stop.Cause, stop.Error
@@ -246,7 +249,8 @@ func (t *Thread) park(ctx context.Context, v *view, d core.Def, run *core.Run) (
 
 // Retry starts a failed or cancelled run over: the same input in a fresh attempt, from the state before that input.
 // The failed attempt is set aside, read-only and unseen by nodes.
-func (t *Thread) Retry(ctx context.Context, options ...RunOption) (*Outcome, error) {
+func (t *Thread) Retry(ctx context.Context, options ...RunOption) (_ *Outcome, err error) {
+	defer t.eng.refused(ctx, t.info(ctx, VerbRetry), &err)
 	cfg := configured(options)
 	d, err := t.ready(ctx, VerbRetry, cfg)
 	if err != nil {
@@ -293,7 +297,7 @@ func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcom
 		cps = []*core.Checkpoint{branch}
 	}
 	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{&aside, &run}, Withdraw: len(v.Open) > 0}
-	b.Do = t.flowing(run.Version(), t.consenting(ctx, VerbRetry))
+	b.Do = t.flowing(run.Version(), t.eng.consenting(t.of(ctx, VerbRetry, &run, cfg.reason)))
 	if run.Mode == Sync || run.Kind != core.RunInput {
 		b.Checkpoints = cps
 	}
@@ -309,7 +313,8 @@ func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcom
 // Cancel ends a run for good: what is open is withdrawn, and only retry or a new run go on. A run of any process is
 // reached; Cancel returns nil when it is cancelled, also where it failed meanwhile, and an error when it was done
 // before, or ctx ended. It cancels the attempt that it finds, and none that is started after it.
-func (t *Thread) Cancel(ctx context.Context, reason string) error {
+func (t *Thread) Cancel(ctx context.Context, reason string) (err error) {
+	defer t.eng.refused(ctx, t.info(ctx, VerbCancel), &err)
 	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbCancel, Graph: t.graph, Thread: t.id}); err != nil {
 		return err
 	}
@@ -344,7 +349,7 @@ func (t *Thread) Cancel(ctx context.Context, reason string) error {
 				Advice: "the attempt that was to be cancelled is over and another was started meanwhile; look again"}
 		}
 		if v.Status != Running {
-			err := t.cancelStanding(ctx, v, reason)
+			err := t.cancelStanding(ctx, v, reason, asked)
 			if err == nil || err != local.ErrMoved {
 				return err
 			}
@@ -364,52 +369,69 @@ func (t *Thread) Cancel(ctx context.Context, reason string) error {
 	}
 }
 
-// cancelStanding cancels a thread that nobody runs.
-func (t *Thread) cancelStanding(ctx context.Context, v *view, reason string) error {
+// cancelStanding cancels a thread that nobody runs, or not any more since it was asked to stop.
+func (t *Thread) cancelStanding(ctx context.Context, v *view, reason string, asked bool) error {
 	topology := v.Topology
 	if topology == nil {
 		topology = &core.Topology{Graph: v.Info.Graph}
 	}
+	info := t.of(ctx, VerbCancel, v.Run, reason)
+	if asked {
+		info.Stage = StageStopped
+	}
 	home := local.NewHome(t.eng.store, v.Seen, t.eng.tenant, t.id, topology, 0)
 	return home.Claim(ctx, v.Seen, v.Run, local.Batch{
-		Stop: &core.Stop{Status: Cancelled, Error: reason}, Do: t.consenting(ctx, VerbCancel),
+		Stop: &core.Stop{Status: Cancelled, Error: reason}, Do: t.eng.consenting(info),
 	})
 }
 
-// cancelRunning asks the owner to stop: directly when it is this process, by a row when it is another. The row asks for
-// the attempt that was seen and for no later one.
+// cancelRunning asks the parts, and then the owner to stop: directly when it is this process, by a row when it is
+// another. The row asks for the attempt that was seen and for no later one.
 func (t *Thread) cancelRunning(ctx context.Context, v *view, reason string, asked bool) error {
 	t.eng.mu.Lock()
 	r := t.eng.running[runningKey{t.eng.tenant, t.id}]
 	t.eng.mu.Unlock()
 	here := r != nil && r.attempt == v.Run.N
+	byRow := !here || v.Lease.Owner != t.eng.store.Member
+	info := t.of(ctx, VerbCancel, v.Run, reason)
+	info.Stage = StageAsked
+	if consent := t.eng.consenting(info); !asked && (byRow || consent != nil) {
+		err := t.eng.store.Update(ctx, func(tx storage.Tx) error {
+			row, ok, err := tx.Get(records.Thread, t.eng.tenant, t.id)
+			if err != nil || !ok || row.Fields[2].(string) != string(Running) || row.Fields[4].(int64) != v.Run.N {
+				return err
+			}
+			if consent != nil {
+				if err := consent(ctx, tx); err != nil {
+					return err
+				}
+			}
+			if row.Fields[5] = reason; byRow {
+				_, err = tx.Put(records.Thread, row, storage.Always())
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
 	if here {
 		r.cancel(&cancelCause{reason})
 	}
-	if asked || here && v.Lease.Owner == t.eng.store.Member {
-		return nil
-	}
-	return t.eng.store.Update(ctx, func(tx storage.Tx) error {
-		row, ok, err := tx.Get(records.Thread, t.eng.tenant, t.id)
-		if err != nil || !ok || row.Fields[2].(string) != string(Running) || row.Fields[4].(int64) != v.Run.N {
-			return err
-		}
-		row.Fields[5] = reason
-		_, err = tx.Put(records.Thread, row, storage.Always())
-		return err
-	})
+	return nil
 }
 
 // Delete removes a thread and everything of it: history, journal, questions. An unknown thread is a no-op. It is
 // refused while somebody runs the thread.
-func (t *Thread) Delete(ctx context.Context) error {
+func (t *Thread) Delete(ctx context.Context) (err error) {
+	defer t.eng.refused(ctx, t.info(ctx, VerbDelete), &err)
 	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbDelete, Graph: t.graph, Thread: t.id}); err != nil {
 		return err
 	}
 	if t.eng.store == nil {
 		return nil
 	}
-	_, err := t.claiming(ctx, VerbDelete, func() (*Outcome, error) {
+	_, err = t.claiming(ctx, VerbDelete, func() (*Outcome, error) {
 		seen, err := t.eng.store.Peek(ctx, t.eng.tenant, t.id)
 		if err != nil || seen.Info == nil {
 			return nil, err
@@ -418,7 +440,7 @@ func (t *Thread) Delete(ctx context.Context) error {
 			return nil, err
 		}
 		home := local.NewHome(t.eng.store, seen, t.eng.tenant, t.id, &core.Topology{Graph: seen.Info.Graph}, 0)
-		return nil, home.Forget(ctx, seen, t.consenting(ctx, VerbDelete))
+		return nil, home.Forget(ctx, seen, t.eng.consenting(t.of(ctx, VerbDelete, seen.Run, "")))
 	})
 	return err
 }

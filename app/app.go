@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/storage"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // App is an engine with all parts over a database that is open. It is safe for concurrent use.
@@ -60,6 +61,17 @@ func (a *App) Effects() *effect.Desk { return a.Ledger.Desk(a.Engine, a.DB) }
 // Memory is what threads remember together, for the tenant without a name; nodes reach it by store.From. It searches by
 // filter: for search by meaning wire an engine with store.Options of your own. For another tenant see store.Memory.Of.
 func (a *App) Memory() *store.Store { return a.house.Memory.Of(a.Engine, a.DB) }
+
+// Worker makes what fires due times of these tenants, or of the one without a name: questions that nobody answered in
+// time, approvals that escalate or end, and the order of the audit trail. Run it beside your own code, in one process or
+// in several:
+//
+//	go a.Worker(nil).Run(ctx)
+//
+// Nothing depends on it: without one a due time is judged when somebody looks.
+func (a *App) Worker(o *worker.Options, tenants ...string) *worker.Worker {
+	return a.house.Worker(o, tenants...)
+}
 
 // Close stops the runs of this process, waits for their tasks, and closes the database. What was done is kept. Closing
 // again is a no-op.

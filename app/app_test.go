@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/app"
 	"github.com/pawl-dev/pawl/approval"
+	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/effect"
 )
 
@@ -157,6 +158,36 @@ func TestMemory(t *testing.T) {
 	}
 	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
 		t.Errorf("files: %v, %v", left, err)
+	}
+}
+
+// A worker that runs beside the engine puts the trail in order, and stops with its context.
+func TestWorker(t *testing.T) {
+	t.Parallel()
+	posted := 0
+	g := mailing(t, &posted)
+	a := open(t, "memory:", g)
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan error)
+	go func() { over <- a.Worker(nil, "", "t1").Run(ctx) }()
+	if out, err := g.Thread(a.Engine, "t").Run(t.Context(), &state{}); err != nil || out.Status != pawl.Waiting {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	for {
+		since, _ := a.DB.Changed(0)
+		r, err := audit.Verify(t.Context(), a.DB, "")
+		if err != nil || !r.Honest() {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if r.Size > 1 && r.Pending == 0 {
+			break
+		}
+		_, wake := a.DB.Changed(since)
+		<-wake
+	}
+	stop()
+	if err := <-over; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -31,6 +31,7 @@ type Row struct {
 	Approval  string     `json:"approval,omitempty"`
 	Effect    string     `json:"effect,omitempty"`
 	Ref       string     `json:"ref,omitempty"`
+	Question  string     `json:"question,omitempty"`
 	Actor     pawl.Actor `json:"actor,omitzero"` // zero: the engine itself
 	Action    string     `json:"action"`         // "approval.granted", "effect.dispatched"
 	Before    string     `json:"before,omitempty"`

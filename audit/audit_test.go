@@ -79,7 +79,7 @@ func TestRowsAreKeptAsWritten(t *testing.T) {
 	onBoth(t, func(t *testing.T, db storage.DB) {
 		full := audit.Row{
 			Tenant: "t1", Thread: "order-17", Lineage: "l", Run: "r", Attempt: "a", Operation: "op", Approval: "ap", Effect: "bank.transfer",
-			Ref: "invoice/17", Actor: pawl.Actor{ID: "eve", Groups: []string{"finance"}, Kind: "person"}, Action: "approval.granted",
+			Ref: "invoice/17", Question: "q", Actor: pawl.Actor{ID: "eve", Groups: []string{"finance"}, Kind: "person"}, Action: "approval.granted",
 			Before: "requested", After: "granted", Digest: "d", View: "v", Receipt: "rc", Reason: "fine \u2028 \x00 \"quoted\"",
 		}
 		given := full

@@ -95,7 +95,7 @@ func hashBytes(h Hash) []byte {
 // clean makes all text valid UTF-8, as which it is stored: what is hashed is what is read back.
 func (r *Row) clean() {
 	for _, s := range []*string{
-		&r.Lineage, &r.Run, &r.Attempt, &r.Operation, &r.Approval, &r.Effect, &r.Ref, &r.Actor.ID, &r.Actor.Kind,
+		&r.Lineage, &r.Run, &r.Attempt, &r.Operation, &r.Approval, &r.Effect, &r.Ref, &r.Question, &r.Actor.ID, &r.Actor.Kind,
 		&r.Action, &r.Before, &r.After, &r.Digest, &r.View, &r.Receipt, &r.Reason,
 	} {
 		*s = strings.ToValidUTF8(*s, "\ufffd")
@@ -113,7 +113,7 @@ func (r *Row) clean() {
 func (r *Row) proof() *proof.Row {
 	return &proof.Row{
 		Tenant: r.Tenant, Thread: r.Thread, N: r.N, Lineage: r.Lineage, Run: r.Run, Attempt: r.Attempt, Operation: r.Operation,
-		Approval: r.Approval, Effect: r.Effect, Ref: r.Ref, Actor: proof.Actor(r.Actor), Action: r.Action, Before: r.Before,
+		Approval: r.Approval, Effect: r.Effect, Ref: r.Ref, Question: r.Question, Actor: proof.Actor(r.Actor), Action: r.Action, Before: r.Before,
 		After: r.After, Digest: r.Digest, View: r.View, Receipt: r.Receipt, Reason: r.Reason, At: r.At, Prev: r.Prev, Hash: r.Hash,
 	}
 }

@@ -11,6 +11,9 @@ import (
 // Sweeper removes items whose time is past. Readers do not see them either way; it frees the space.
 type Sweeper struct{ DB storage.DB }
 
+// Name is "memory".
+func (Sweeper) Name() string { return "memory" }
+
 // Due removes at most limit items that have ended, of all tenants, and tells how many, and when the next one ends: the
 // zero time when none does. An end that is past means that there are more.
 func (s Sweeper) Due(ctx context.Context, limit int) (done int, next time.Time, err error) {

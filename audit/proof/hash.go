@@ -48,6 +48,7 @@ type Row struct {
 	Approval  string    `json:"approval,omitempty"`
 	Effect    string    `json:"effect,omitempty"`
 	Ref       string    `json:"ref,omitempty"`
+	Question  string    `json:"question,omitempty"`
 	Actor     Actor     `json:"actor,omitzero"`
 	Action    string    `json:"action"`
 	Before    string    `json:"before,omitempty"`
@@ -74,7 +75,7 @@ func (r *Row) Sum() Hash {
 	b = append(b, rowDomain...)
 	b = text(b, r.Tenant, r.Thread)
 	b = number(b, r.N)
-	b = text(b, r.Lineage, r.Run, r.Attempt, r.Operation, r.Approval, r.Effect, r.Ref, r.Actor.ID, r.Actor.Kind)
+	b = text(b, r.Lineage, r.Run, r.Attempt, r.Operation, r.Approval, r.Effect, r.Ref, r.Question, r.Actor.ID, r.Actor.Kind)
 	b = number(b, int64(len(r.Actor.Groups)))
 	b = text(b, r.Actor.Groups...)
 	b = text(b, r.Action, r.Before, r.After, r.Digest, r.View, r.Receipt, r.Reason)

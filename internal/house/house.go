@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/sqlite"
 	"github.com/pawl-dev/pawl/storage"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // House is a database that is open, and the engine over it.
@@ -79,7 +80,7 @@ func Open(ctx context.Context, dsn string, graphs ...pawl.Registrable) (_ *House
 	if h.Memory, err = store.New(store.Options{}); err != nil {
 		return nil, err
 	}
-	if h.Engine, err = pawl.NewEngine(h.DB, &pawl.Options{Parts: []pawl.Part{redactor, h.Ledger, h.Memory}}); err != nil {
+	if h.Engine, err = pawl.NewEngine(h.DB, &pawl.Options{Parts: []pawl.Part{redactor, audit.Part{}, h.Ledger, h.Memory}}); err != nil {
 		return nil, err
 	}
 	return h, h.Engine.Register(graphs...)
@@ -135,6 +136,20 @@ func (h *House) key(driver, path string, durable bool) ([]byte, error) {
 	key := make([]byte, effect.KeySize)
 	_, _ = rand.Read(key) // never fails
 	return key, nil
+}
+
+// Worker makes a worker for what is due of these tenants; of the one without a name where none is given. What is shared
+// by all, such as the order of the audit trail, is looked after for all.
+func (h *House) Worker(o *worker.Options, tenants ...string) *worker.Worker {
+	if len(tenants) == 0 {
+		tenants = []string{""}
+	}
+	sources := []worker.Source{audit.NewSequencer(h.DB), store.Sweeper{DB: h.DB}}
+	for _, tenant := range tenants {
+		eng := h.Engine.Tenant(tenant)
+		sources = append(sources, eng.Timer(), approval.NewTimer(eng, h.DB), h.Ledger.Due(eng, h.DB))
+	}
+	return worker.New(h.DB, o, sources...)
 }
 
 // Close ends the runs of this process and frees the database.
