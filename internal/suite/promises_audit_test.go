@@ -60,7 +60,7 @@ func (o *firm) actions(t testing.TB, thread, actor string) map[string]int {
 // fiveVerbs is P6: resume, retry, replay and fork have a permission each and a row each, also when they are refused, and
 // none of them does what another is for. Redo is no verb of a thread: a second payment on purpose has another reference,
 // its own approval, its own key and its own rows.
-func fiveVerbs(t *testing.T) {
+func fiveVerbs(t *testing.T, _ *report) {
 	onEachMoney(t, func(t *testing.T, h *home) {
 		all := []pawl.Verb{pawl.VerbRun, pawl.VerbResume, pawl.VerbRetry, pawl.VerbReplay, pawl.VerbFork, approval.VerbApprove}
 		g := &permits{may: all}
@@ -129,7 +129,7 @@ func fiveVerbs(t *testing.T) {
 // provedOffline is P10: from a receipt alone, after the thread is gone, the trail says who was shown which view, who
 // decided, which call was sent and with which receipt; an export proves it without the database, and one changed byte
 // fails it.
-func provedOffline(t *testing.T) {
+func provedOffline(t *testing.T, _ *report) {
 	onEachMoney(t, func(t *testing.T, h *home) {
 		ctx := context.Background()
 		g := &permits{may: []pawl.Verb{pawl.VerbRun, pawl.VerbResume, approval.VerbApprove, pawl.VerbDelete}}
@@ -201,7 +201,7 @@ func provedOffline(t *testing.T) {
 
 // madeOnPurpose is S003-16: a hundred calls of resume, retry, replay and fork, by somebody who means no good, add nothing
 // to the world; each is a row of its own kind.
-func madeOnPurpose(t *testing.T) {
+func madeOnPurpose(t *testing.T, _ *report) {
 	onEachMoney(t, func(t *testing.T, h *home) {
 		g := &permits{may: []pawl.Verb{pawl.VerbRun, pawl.VerbResume, pawl.VerbRetry, pawl.VerbReplay, pawl.VerbFork, approval.VerbApprove}}
 		target, o := pawltest.NewTarget(pawltest.TargetKeys), guarded(t, h, g)
