@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
@@ -26,19 +25,26 @@ type Snapshot struct {
 	Values     json.RawMessage `json:"values"`
 	Next       []string        `json:"next"` // nodes that are due; at the head without those that ended
 	Tasks      []TaskState     `json:"tasks,omitempty"`
+	Path       Path            `json:"path,omitempty"`    // of the child that it is of; empty: of the thread itself
+	Child      string          `json:"child,omitempty"`   // its name
+	Key        string          `json:"key,omitempty"`     // of the call
+	Parents    map[Path]string `json:"parents,omitempty"` // ids of the checkpoints around it, by path
 }
 
 // TaskState is how one task of the super-step after a checkpoint stands.
 type TaskState struct {
 	ID        string     `json:"id"`
 	Node      string     `json:"node"`
-	Kind      string     `json:"kind"` // node, worker, or ask: a question without a function that would run again
+	Kind      string     `json:"kind"` // node, worker, or without a function that would run again: ask, child
 	Path      string     `json:"path"`
 	State     string     `json:"state"` // due, done, failed, waiting
 	Error     string     `json:"error,omitempty"`
 	Tries     int        `json:"tries,omitempty"`
 	Steps     []string   `json:"steps,omitempty"` // names of recorded steps
 	Questions []Question `json:"questions,omitempty"`
+	// Children are the runs of children that the task began, as they stand. In a History they are left out: read the
+	// snapshot, or the history of the path.
+	Children []*Snapshot `json:"children,omitempty"`
 }
 
 // read is the door of everything that only looks.
@@ -66,6 +72,7 @@ type Page struct {
 	Before  string // id of the checkpoint to go on from, exclusive; empty: the head
 	Limit   int    // 0: 100
 	Attempt string // an attempt that a retry set aside; empty: all that is not set aside
+	In      Path   // of a child; empty: the thread itself
 }
 
 // History reads a thread's checkpoints, the newest first, all branches. Attempts that a retry set aside are read by
@@ -90,8 +97,12 @@ func (t *Thread) History(ctx context.Context, page Page) ([]*Snapshot, error) {
 		if limit <= 0 {
 			limit = 100
 		}
+		read, err := t.pages(r, page.In)
+		if err != nil {
+			return err
+		}
 		for len(out) < limit {
-			stored, err := r.Checkpoints(before, limit)
+			stored, err := read(before, limit)
 			if err != nil {
 				return err
 			}
@@ -119,7 +130,7 @@ func (t *Thread) History(ctx context.Context, page Page) ([]*Snapshot, error) {
 	return out, err
 }
 
-// Snapshot reads one checkpoint by id.
+// Snapshot reads one checkpoint by id, also one of a child, with the children that its tasks began.
 func (t *Thread) Snapshot(ctx context.Context, checkpoint string) (*Snapshot, error) {
 	var out *Snapshot
 	err := t.read(ctx, func(tx storage.Tx, seen *local.Seen) error {
@@ -129,7 +140,7 @@ func (t *Thread) Snapshot(ctx context.Context, checkpoint string) (*Snapshot, er
 		r := records.NewReader(t.eng.store.Box, tx, seen.Info)
 		s, err := t.find(r, seen, Checkpoint(checkpoint))
 		if err == nil {
-			out, err = t.snapshot(r, seen, s)
+			out, err = t.family(r, seen, s)
 		}
 		return err
 	})
@@ -154,7 +165,11 @@ func (t *Thread) snapshot(r *records.Reader, seen *local.Seen, s *records.Stored
 		At: local.StampOf(cp.ID).UTC(), Next: []string{},
 	}
 	if cp.Parent > 0 {
-		parent, err := r.Checkpoint(cp.Parent)
+		read := r.Checkpoint
+		if cp.Frame != nil {
+			read = r.Nested
+		}
+		parent, err := read(cp.Parent)
 		if err != nil {
 			return nil, err
 		}
@@ -169,12 +184,16 @@ func (t *Thread) snapshot(r *records.Reader, seen *local.Seen, s *records.Stored
 	if err := r.Hanging(cp.N, &hanging); err != nil {
 		return nil, err
 	}
-	for _, task := range core.Plan(cp, t.identity(), "") {
-		state := taskState(task, &hanging)
+	if err := out.nestedIn(r, cp); err != nil {
+		return nil, err
+	}
+	blocked := t.blockedAt(cp, &hanging)
+	for _, task := range core.Plan(cp, t.identity(), string(out.Path)) {
+		state := taskState(task, &hanging, blocked[task.ID])
 		if n, ok := topology.Node(task.Node); ok {
 			state.Kind = string(n.Kind)
 		}
-		if state.State != "done" || cp.N != seen.Head.Checkpoint.N {
+		if state.State != "done" || cp.Frame == nil && cp.N != seen.Head.Checkpoint.N {
 			out.Next = append(out.Next, task.Node)
 		}
 		out.Tasks = append(out.Tasks, state)
@@ -182,13 +201,20 @@ func (t *Thread) snapshot(r *records.Reader, seen *local.Seen, s *records.Stored
 	return out, nil
 }
 
-func taskState(task core.Task, p *core.Position) TaskState {
+func taskState(task core.Task, p *core.Position, blocked bool) TaskState {
 	s := TaskState{ID: task.ID, Node: task.Node, Path: task.Path(), State: "due"}
 	for i := range p.Steps[task.ID] {
 		s.Steps = append(s.Steps, p.Steps[task.ID][i].Name)
 	}
 	s.Questions = questionsOf(p.Questions[task.ID])
-	if slices.ContainsFunc(p.Questions[task.ID], stillOpen) {
+	for _, asked := range p.Questions { // of children that keep no checkpoints
+		for i := range asked {
+			if d := depthOf(p.Frame); len(asked[i].Under) > d && asked[i].Under[d].Task == task.ID {
+				s.Questions = append(s.Questions, questionOf(&asked[i]))
+			}
+		}
+	}
+	if blocked {
 		s.State = "waiting"
 	}
 	for i := range p.Ended {
@@ -313,14 +339,17 @@ func (t *Thread) preview(ctx context.Context, verb Verb, at Point) (*Preview, er
 		if from == nil {
 			return nil
 		}
-		snap, err := t.snapshot(r, seen, from)
+		snap, err := t.family(r, seen, from)
 		if err != nil {
 			return err
+		}
+		if verb == VerbResume {
+			snap.Tasks = flat(snap.Tasks)
 		}
 		for _, task := range snap.Tasks {
 			switch {
 			case verb == VerbFork:
-				task.Steps, task.Questions = nil, nil
+				task.Steps, task.Questions, task.Children = nil, nil, nil
 				p.Enter = append(p.Enter, task)
 			case task.State == "done":
 				p.Kept = append(p.Kept, task)

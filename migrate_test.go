@@ -293,7 +293,7 @@ func TestForce(t *testing.T) {
 }
 
 func standing(t *testing.T, th interface {
-	State(context.Context) (*pawl.ThreadState, error)
+	State(context.Context, ...pawl.Path) (*pawl.ThreadState, error)
 }) *pawl.ThreadState {
 	t.Helper()
 	st, err := th.State(context.Background())

@@ -80,7 +80,8 @@ func (s *scope) step(ctx context.Context, name, key string, call func(context.Co
 		return nil, err
 	}
 	rec := &core.Step{
-		Address: id, Checkpoint: t.place(), Task: t.spec.ID, Node: t.spec.Node, Name: name, Key: key, Result: doc,
+		Address: id, Checkpoint: t.place(), Task: t.spec.ID, Path: t.spec.Outer, Node: t.spec.Node, Name: name, Key: key,
+		Result: doc,
 	}
 	if err := t.loop.record(context.WithoutCancel(ctx), rec); err != nil {
 		return nil, t.fail(fmt.Errorf("node %q: step %q was called and its result is not saved: %w", t.spec.Node, name, err))

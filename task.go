@@ -178,7 +178,7 @@ func (t *Task) init(l *loop, spec core.Task, policy core.Policy) {
 		if t.nested == nil {
 			t.nested = map[string]*core.Position{}
 		}
-		c.Run = l.pos.Run
+		c.Run, c.Head.Graph = l.pos.Run, len(l.pos.Run.Graphs)-1
 		t.nested[c.Frame.Address] = c
 	}
 }

@@ -1,8 +1,11 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
@@ -36,8 +39,13 @@ type ThreadState struct {
 }
 
 // State reads where the thread stands. A thread that nobody ran is new: no values, nothing next, and reading makes
-// none.
-func (t *Thread) State(ctx context.Context) (*ThreadState, error) {
+// none. With the path of a child the head is the newest checkpoint of that child, and what is waited for is what is open
+// in it; the rest is the thread's.
+func (t *Thread) State(ctx context.Context, in ...Path) (*ThreadState, error) {
+	at := Path("")
+	if len(in) > 0 {
+		at = in[0]
+	}
 	var out *ThreadState
 	err := t.read(ctx, func(tx storage.Tx, seen *local.Seen) error {
 		s := &ThreadState{Thread: t.id, Graph: t.graph, Status: seen.Status}
@@ -60,13 +68,27 @@ func (t *Thread) State(ctx context.Context) (*ThreadState, error) {
 			}
 		}
 		s.Legal, s.Waiting = core.Legal(s.Status, s.Cause), questionsOf(seen.Open)
-		if seen.Head != nil {
-			head, err := t.snapshot(records.NewReader(t.eng.store.Box, tx, seen.Info), seen, seen.Head)
+		r := records.NewReader(t.eng.store.Box, tx, seen.Info)
+		stored := seen.Head
+		if at != "" {
+			read, err := t.pages(r, at)
+			if err != nil {
+				return err
+			}
+			newest, err := read(0, 1)
+			if err != nil || len(newest) == 0 {
+				return cmp.Or(err, error(&NotFoundError{What: "child", ID: string(at), Thread: t.id}))
+			}
+			stored = newest[0]
+			s.Waiting = slices.DeleteFunc(s.Waiting, func(q Question) bool { return !strings.HasPrefix(q.Path, string(at)+"|") })
+		}
+		if stored != nil {
+			head, err := t.family(r, seen, stored)
 			if err != nil {
 				return err
 			}
 			s.Head = head
-			if s.Values, err = t.soon(records.NewReader(t.eng.store.Box, tx, seen.Info), seen.Head.Checkpoint, head.Values); err != nil {
+			if s.Values, err = t.soon(r, stored.Checkpoint, head.Values); err != nil {
 				return err
 			}
 		}
@@ -88,14 +110,21 @@ func (t *Thread) soon(r *records.Reader, cp *core.Checkpoint, head []byte) ([]by
 		return nil, err
 	}
 	var results []core.Result
-	for _, task := range core.Plan(cp, t.identity(), "") {
+	path := ""
+	if cp.Frame != nil {
+		path = cp.Frame.Path
+	}
+	for _, task := range core.Plan(cp, t.identity(), path) {
 		for _, e := range ended {
 			if e.Result.Task.ID == task.ID && !e.Failed {
 				results = append(results, e.Result)
 			}
 		}
 	}
-	d, served := t.eng.graph(topology.Graph)
+	d, served := t.eng.graph(r.Info.Graph)
+	if served && cp.Frame != nil {
+		d, served = core.Inside(d, cp.Frame.Under)
+	}
 	if len(results) == 0 || !served {
 		return head, nil
 	}

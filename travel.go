@@ -156,6 +156,9 @@ func (t *Thread) find(r *records.Reader, seen *local.Seen, at Point) (*records.S
 			return missing()
 		}
 		s, err := r.Checkpoint(n)
+		if err == nil && s == nil {
+			s, err = r.Nested(n)
+		}
 		if err == nil && (s == nil || s.Checkpoint.ID != at.id) {
 			return missing()
 		}

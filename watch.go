@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"iter"
+	"strings"
 
 	"github.com/pawl-dev/pawl/internal/core"
 	"github.com/pawl-dev/pawl/internal/local"
@@ -64,11 +65,18 @@ func factEvent(f records.Fact) Event {
 	e := Event{Seq: f.Seq, Run: f.Run.ID}
 	switch {
 	case f.Checkpoint != nil:
+		if frame := f.Checkpoint.Frame; frame != nil {
+			e.Path = frame.Path
+		}
 		e.Kind, e.Step, e.Checkpoint, e.At = EventCheckpoint, f.Checkpoint.Step, f.Checkpoint.ID, local.StampOf(f.Checkpoint.ID).UTC()
 	case f.Step != nil:
+		e.Path = f.Step.Path
 		e.Kind, e.Node, e.Task, e.Name, e.Key, e.At = EventStep, f.Step.Node, f.Step.Task, f.Step.Name, f.Step.Key, f.Step.At
 	case f.Question != nil:
 		q := f.Question
+		if i := strings.LastIndex(q.Path, "|"); i >= 0 {
+			e.Path = q.Path[:i]
+		}
 		e.Kind, e.Node, e.Task, e.Name, e.Key, e.At = EventAnswer, q.Node, q.Task, q.Name, q.Key, q.Asked
 		if e.Question, e.State = q.ID, string(q.State); q.State == core.QuestionOpen {
 			e.Kind = EventQuestion

@@ -20,7 +20,7 @@ type Thread[In, Out any] interface {
 	ID() string
 	Run(ctx context.Context, input In, options ...pawl.RunOption) (Out, error)
 	Resume(ctx context.Context, options ...pawl.RunOption) (Out, error)
-	State(ctx context.Context) (*pawl.ThreadState, error)
+	State(ctx context.Context, in ...pawl.Path) (*pawl.ThreadState, error)
 }
 
 // SilenceError: nobody was scripted to answer a question. The thread waits for it.

@@ -115,6 +115,7 @@ type Step struct {
 	Address    string // row key
 	Checkpoint int64
 	Task       string
+	Path       string // of the child that the task runs in; empty: none
 	Node       string
 	Name       string
 	Key        string

@@ -147,6 +147,7 @@ func (b Box) ReadEnded(tx storage.Tx, vs *Values, row storage.Row) (*core.Ended,
 
 type stepBody struct {
 	Task   string          `json:"t"`
+	Path   string          `json:"p,omitempty"`
 	Node   string          `json:"n"`
 	Name   string          `json:"s"`
 	Key    string          `json:"k,omitempty"`
@@ -156,7 +157,7 @@ type stepBody struct {
 
 // StepRow writes a finished step.
 func (b Box) StepRow(thread int64, s *core.Step) (storage.Row, error) {
-	packed, err := b.packJSON(Step, stepBody{s.Task, s.Node, s.Name, s.Key, s.Result, s.At})
+	packed, err := b.packJSON(Step, stepBody{s.Task, s.Path, s.Node, s.Name, s.Key, s.Result, s.At})
 	return storage.Row{Key: []any{thread, s.Checkpoint, s.Address}, Fields: []any{int64(0)}, Body: packed}, err
 }
 
@@ -171,8 +172,8 @@ func (b Box) ReadStep(thread string, row storage.Row) (*core.Step, error) {
 		return nil, lacks(Step, where, "name or result")
 	}
 	return &core.Step{
-		Address: row.Key[2].(string), Checkpoint: row.Key[1].(int64), Task: body.Task, Node: body.Node,
-		Name: body.Name, Key: body.Key, Result: body.Result, Seq: row.Fields[0].(int64), At: body.At,
+		Address: row.Key[2].(string), Checkpoint: row.Key[1].(int64), Task: body.Task, Path: body.Path,
+		Node: body.Node, Name: body.Name, Key: body.Key, Result: body.Result, Seq: row.Fields[0].(int64), At: body.At,
 	}, nil
 }
 

@@ -24,6 +24,11 @@ func (r *Reader) Facts(after int64) ([]Fact, error) {
 	if err != nil {
 		return nil, err
 	}
+	nested, err := r.nestedFacts(after)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, nested...)
 	since := storage.Query{Index: "by_seq", Range: storage.Range{Prefix: []any{r.Info.N}, From: after + 1}}
 	for kind, read := range map[string]func(storage.Row) (Fact, error){
 		Run: func(row storage.Row) (Fact, error) {

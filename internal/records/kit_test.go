@@ -170,7 +170,7 @@ func samples(t testing.TB, b Box) []sample {
 		return orNil(b.ReadEnded(noValues{}, &Values{Box: b, Thread: threadID, ThreadN: threadN}, row))
 	})(b.EndedRow(0, ended))
 
-	step := &core.Step{Address: "address", Checkpoint: 5, Task: "task", Node: "ping", Name: "rate", Key: "eur", Result: []byte("null"), Seq: 41, At: noon}
+	step := &core.Step{Address: "address", Checkpoint: 5, Task: "task", Path: "sub:1", Node: "ping", Name: "rate", Key: "eur", Result: []byte("null"), Seq: 41, At: noon}
 	put(Step, step, func(row storage.Row) (any, error) { return orNil(b.ReadStep(threadID, row)) })(b.StepRow(0, step))
 
 	q := &core.Question{

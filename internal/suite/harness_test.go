@@ -332,7 +332,7 @@ func history(t testing.TB, th interface {
 
 // statusOf reads where a thread stands.
 func statusOf(t testing.TB, th interface {
-	State(context.Context) (*pawl.ThreadState, error)
+	State(context.Context, ...pawl.Path) (*pawl.ThreadState, error)
 }) *pawl.ThreadState {
 	t.Helper()
 	s, err := th.State(context.Background())

@@ -59,9 +59,7 @@ func answerAll(t testing.TB, th *pawl.Thread) []*pawl.Snapshot {
 	return before
 }
 
-// The key of a node in a child waits for children.
 func taskKeys(t *testing.T, r *report) {
-	t.Log("without its child line: waits for children")
 	onEach(t, func(t *testing.T, h *home) {
 		eng := engine(t, h.open(t), nil)
 		resumed := newLedger(t)
@@ -92,6 +90,7 @@ func taskKeys(t *testing.T, r *report) {
 	})
 	t.Run("an operation's key", func(t *testing.T) { onEach(t, operationKeyIsNoTaskKey) })
 	t.Run("tries", keysOverTries)
+	t.Run("in children", keysInChildren)
 	t.Run("workers", keysOfWorkers)
 	t.Run("killed between the answers", keysOverADeath)
 }

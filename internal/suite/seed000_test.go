@@ -10,7 +10,6 @@ import (
 
 // seed000 is pause, pay, approve, retry.
 func seed000() []scenario {
-	const childNodes = "children"
 	return []scenario{
 		{id: "S000-1", run: paidCallAndQuestion},
 		{id: "S000-2", run: plainCallAboveQuestion},
@@ -36,9 +35,9 @@ func seed000() []scenario {
 		{id: "S000-22", run: verbsAndStatuses},
 		{id: "S000-23", run: checksComeFirst},
 		{id: "S000-24", run: deletingAThread},
-		{id: "S000-25", waits: childNodes},
-		{id: "S000-26", waits: childNodes},
-		{id: "S000-27", waits: childNodes},
+		{id: "S000-25", run: oneList},
+		{id: "S000-26", run: topLevel},
+		{id: "S000-27", run: samePlaceInTheSource},
 		{id: "S000-28", run: separatorsAreFixed},
 		{id: "S000-29", run: checklistIsChecked},
 	}
@@ -88,7 +87,7 @@ func bodies(open []pawl.Question) []string {
 // stand checks at a scenario's end that the thread is in a status with nothing pending behind it, and that history only
 // grew.
 func stand(t *testing.T, th interface {
-	State(context.Context) (*pawl.ThreadState, error)
+	State(context.Context, ...pawl.Path) (*pawl.ThreadState, error)
 	History(context.Context, pawl.Page) ([]*pawl.Snapshot, error)
 }, status pawl.Status, snapshots int, before []*pawl.Snapshot) {
 	t.Helper()
