@@ -175,3 +175,39 @@ func TestPlainNode(t *testing.T) {
 		t.Errorf("without storage: %v", err)
 	}
 }
+
+type tally struct {
+	Count pawl.Sum[int] `json:"count"`
+}
+
+// Many tasks write one item at once: one of their writes is kept whole, and each task counts.
+func TestManyWriters(t *testing.T) {
+	onEach(t, func(t *testing.T, db *clocked) {
+		mem, eng := engine(t, db, store.Options{})
+		write := pawl.NewWorker("write", func(ctx context.Context, s *tally, n int) error {
+			s.Count.Add(1)
+			return store.From(ctx).Put(ctx, ns("shared"), "n", map[string]int{"n": n, "same": n})
+		})
+		numbers := make([]int, 51)
+		for i := range numbers {
+			numbers[i] = i
+		}
+		g, err := pawl.New[tally]("tally").Add(write).
+			Route(pawl.Start, func(*tally) []pawl.Next { return write.Each(numbers) }, "write").Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []int{51, 102} {
+			out, err := g.Thread(eng, "1").Run(t.Context(), &tally{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "tasks", out.State.Count.Get(), want)
+			item, _, err := mem.Of(eng, db).Get(t.Context(), ns("shared"), "n")
+			var v struct{ N, Same int }
+			if err = errors.Join(err, item.Decode(&v)); err != nil || v.N != v.Same {
+				t.Error(v, err)
+			}
+		}
+	})
+}
