@@ -34,7 +34,7 @@ func seed001() []scenario {
 		{id: "S001-20", run: statelessPauses},
 		{id: "S001-21", run: backWithAnotherValue},
 		{id: "S001-22", run: oneMechanism},
-		{id: "S001-23", waits: "drawing: durability and kinds of children in `pawl graph show` and the studio"},
+		{id: "S001-23", waits: "the studio; the command line is proven by TestChoicesAreVisible"},
 	}
 }
 

@@ -30,7 +30,7 @@ func seed002() []scenario {
 		{id: "S002-12", run: verdicts},
 		{id: "S002-13", run: takenMeansStored},
 		{id: "S002-14", run: onlyAQuestion},
-		{id: "S002-15", waits: "children, effects, agent"},
+		{id: "S002-15", run: agentWithTwoExits},
 		{id: "S002-16", waits: "approvals, audit, worker"},
 		{id: "S002-17", waits: "effects, approvals, audit"},
 		{id: "S002-18", waits: "compensations of effects (later)"},
@@ -46,7 +46,7 @@ func seed002() []scenario {
 }
 
 func children002() map[string]func([]byte) {
-	return map[string]func([]byte){"002-visit": visitChild, "002-many": manyChild, "002-rush": rushChild, "002-give": giveChild}
+	return map[string]func([]byte){"002-visit": visitChild, "002-many": manyChild, "002-rush": rushChild, "002-give": giveChild, "002-desk": deskChild}
 }
 
 // found is what the nodes of these scenarios write: answers and results by name, and a list that shows a value used
