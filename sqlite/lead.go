@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"runtime"
 
 	"github.com/pawl-dev/pawl/storage"
 )
@@ -70,8 +69,6 @@ func (w *writer) rest() {
 	w.yield()
 	for {
 		<-w.wake
-		// Callers that the last commit woke are about to ask again: let them, and share one commit.
-		runtime.Gosched()
 		w.mu.Lock()
 		free := !w.leading
 		w.leading = true
