@@ -66,7 +66,9 @@ func (h *Home) rows(b *Batch) ([]fact, []*core.Value, error) {
 	}
 	for i, cp := range b.Checkpoints {
 		for _, v := range cp.Values {
-			w.value(v)
+			if !records.InPlace(v) {
+				w.value(v)
+			}
 		}
 		if cp.Frame == nil {
 			w.add(records.Checkpoint, &b.Checkpoints[i].Seq, storage.Always())(h.store.Box.CheckpointRow(0, cp, h.topology))

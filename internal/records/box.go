@@ -35,7 +35,8 @@ func (e *DamagedError) Unwrap() error { return e.Err }
 
 // Pack makes a stored body of a payload.
 func (b Box) Pack(kind string, payload []byte) ([]byte, error) {
-	head := []byte{formatPlain, 0, 0, 0, 0}
+	head := make([]byte, 5, 5+len(payload))
+	head[0] = formatPlain
 	if b.Codec != nil {
 		enc, err := b.Codec.Encode(kind, payload)
 		if err != nil {

@@ -14,26 +14,26 @@ import (
 )
 
 // checkpointBody is short on purpose: it is written once a super-step, and history must stay close to what was
-// written by the nodes.
+// written by the nodes. appendCheckpoint writes it, without what is zero.
 type checkpointBody struct {
-	Parent  int64               `json:"p,omitempty"`
+	Parent  int64               `json:"p"`
 	Run     int64               `json:"r"`
 	Source  core.Source         `json:"s"`
-	Graph   int                 `json:"g,omitempty"`
-	Values  map[string]int64    `json:"v,omitempty"` // channel -> number of its version
-	Due     []dueBody           `json:"d,omitempty"`
-	Joins   map[string][]string `json:"j,omitempty"`
-	Visited string              `json:"z,omitempty"` // bits over the topology's nodes, hex
+	Graph   int                 `json:"g"`
+	Values  map[string]Ref      `json:"v"` // by channel
+	Due     []dueBody           `json:"d"`
+	Joins   map[string][]string `json:"j"`
+	Visited string              `json:"z"` // bits over the topology's nodes, hex
 }
 
-// Stored is a checkpoint as read, its values still by number.
+// Stored is a checkpoint as read, its values still by reference.
 type Stored struct {
 	Checkpoint *core.Checkpoint
-	Refs       map[string]int64
+	Refs       map[string]Ref // by channel
 	visited    string
 }
 
-// CheckpointRow writes a checkpoint. Its values must be numbered. The row's seq is set by the caller.
+// CheckpointRow writes a checkpoint. Its values must be numbered, unless they are [InPlace]. The row's seq is set by the caller.
 func (b Box) CheckpointRow(thread int64, cp *core.Checkpoint, t *core.Topology) (storage.Row, error) {
 	return b.checkpointRow(Checkpoint, thread, cp, t)
 }
@@ -43,22 +43,11 @@ func (b Box) checkpointRow(kind string, thread int64, cp *core.Checkpoint, t *co
 	if err != nil {
 		return storage.Row{}, fmt.Errorf("checkpoint id %q: %w", cp.ID, err)
 	}
-	body := checkpointBody{
-		Parent: cp.Parent, Run: cp.Run, Source: cp.Source, Graph: cp.Graph, Joins: cp.Joins,
-		Visited: bitmap(cp.Visited, t),
+	body, err := appendCheckpoint(make([]byte, 0, 160), cp, t)
+	if err != nil {
+		return storage.Row{}, fmt.Errorf("encoding a %s: %w; nothing was written", kind, err)
 	}
-	for c, v := range cp.Values {
-		if v.Has() {
-			if body.Values == nil {
-				body.Values = map[string]int64{}
-			}
-			body.Values[t.Channels[c].Name] = v.ID
-		}
-	}
-	for _, d := range cp.Due {
-		body.Due = append(body.Due, dueBody(d))
-	}
-	packed, err := b.packJSON(kind, body)
+	packed, err := b.Pack(kind, body)
 	return storage.Row{
 		Key: []any{Place(thread, cp.N)}, Fields: []any{id[:], int64(0), int64(cp.Step)}, Body: packed,
 	}, err

@@ -119,7 +119,7 @@ func samples(t testing.TB, b Box) []sample {
 		Due:   []core.Due{{Node: "ping"}, {Node: "pong", Send: true, Arg: []byte(`{"a":1.50}`)}, {Node: "pong", Send: true, Arg: []byte("null")}},
 		Joins: map[string][]string{"ping+pong>pong": {"ping"}}, Visited: []string{"ping", "pong", "sub|deep"}, Graph: 1,
 	}
-	put(Checkpoint, &Stored{Checkpoint: cp, Refs: map[string]int64{"n": 9}}, func(row storage.Row) (any, error) {
+	put(Checkpoint, &Stored{Checkpoint: cp, Refs: map[string]Ref{"n": {N: 9}}}, func(row storage.Row) (any, error) {
 		s, err := b.ReadCheckpoint(threadID, row)
 		if err == nil {
 			err = s.Under(top)
@@ -142,7 +142,7 @@ func samples(t testing.TB, b Box) []sample {
 	inner.N, inner.Frame, inner.Visited = 7, frame, []string{"deep"}
 	want := inner
 	want.Frame = nil
-	put(Nested, &Stored{Checkpoint: &want, Refs: map[string]int64{"n": 9}}, func(row storage.Row) (any, error) {
+	put(Nested, &Stored{Checkpoint: &want, Refs: map[string]Ref{"n": {N: 9}}}, func(row storage.Row) (any, error) {
 		s, n, err := b.ReadNested(threadID, row)
 		if err == nil && n != frame.N {
 			err = fmt.Errorf("it is of frame %d", n)

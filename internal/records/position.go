@@ -162,12 +162,12 @@ func (r *Reader) Fill(s *Stored, t *core.Topology, up core.Upgrader) error {
 		if at < 0 {
 			continue
 		}
-		n, ok := s.Refs[old.Channels[at].Name]
+		ref, ok := s.Refs[old.Channels[at].Name]
 		if !ok {
 			continue
 		}
 		known++
-		v, err := r.values.Load(r.Tx, t.Channels[c].Name, n)
+		v, err := r.values.at(r.Tx, t.Channels[c].Name, ref)
 		if err == nil {
 			v, err = t.Upgraded(old.Channels[at], c, v, up)
 		}

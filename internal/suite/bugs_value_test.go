@@ -20,8 +20,11 @@ type (
 	newColor color
 )
 
+// green is too long to be held in the checkpoint: it has a row of its own, which is damaged.
+const green = "the green of the sea at noon"
+
 func (c *oldColor) UnmarshalText(b []byte) error {
-	return known((*color)(c), b, "red", "green")
+	return known((*color)(c), b, "red", green)
 }
 func (c *newColor) UnmarshalText(b []byte) error { return known((*color)(c), b, "red") }
 
@@ -79,7 +82,7 @@ func unreadableFailsClosed(t *testing.T, _ *report) {
 				l, db := newLedger(t), h.open(t)
 				g := build(t, painting[oldColor](l))
 				old := engine(t, db, nil, g)
-				out, err := g.Thread(old, "t").Run(context.Background(), &painted[oldColor]{Color: pawl.Of(oldColor("green"))})
+				out, err := g.Thread(old, "t").Run(context.Background(), &painted[oldColor]{Color: pawl.Of(oldColor(green))})
 				q := mustWaitFor(t, out, err, 1)[0]
 				old.Close()
 				th := change(t, db, l)
@@ -116,7 +119,7 @@ func damagedValue(change func([]byte) []byte) func(*testing.T, storage.DB, *ledg
 		err := db.Update(context.Background(), func(_ context.Context, tx storage.Tx) error {
 			rows, err := tx.List("value", storage.Query{})
 			for _, row := range rows {
-				if strings.Contains(string(row.Body), "green") {
+				if strings.Contains(string(row.Body), green) {
 					row.Body = change(row.Body)
 					_, err = tx.Put("value", row, storage.Always())
 					found = err
