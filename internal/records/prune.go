@@ -59,7 +59,11 @@ func (r *Reader) anchor(s *Stored, needed, anchored map[int64]bool, out *Pruning
 	values := Values{Box: r.Box, Thread: r.Info.ID, ThreadN: r.Info.N}
 	var heads []*core.Value
 	for _, channel := range sortedKeys(s.Refs) {
-		v, err := values.Load(r.Tx, channel, s.Refs[channel])
+		ref := s.Refs[channel]
+		if ref.Data != nil {
+			continue // it goes and stays with its checkpoint
+		}
+		v, err := values.Load(r.Tx, channel, ref.N)
 		if err != nil {
 			return err
 		}
@@ -121,7 +125,7 @@ func anchorValue(v *core.Value, needed, anchored map[int64]bool, out *Pruning) e
 	return nil
 }
 
-func sortedKeys(m map[string]int64) []string {
+func sortedKeys(m map[string]Ref) []string {
 	out := make([]string, 0, len(m))
 	for k := range m {
 		out = append(out, k)
