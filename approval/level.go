@@ -90,6 +90,18 @@ func (l Levels) at(requested, now time.Time) int {
 	return n
 }
 
+// Life is how long a request, and then a grant of it, may be there at most; false: for ever. No levels live no time.
+func (l Levels) Life() (life time.Duration, ends bool) {
+	var asked, granted time.Duration
+	for _, level := range l {
+		asked, granted = asked+level.For, max(granted, level.valid())
+		if level.valid() == 0 || level.For == 0 {
+			return 0, false
+		}
+	}
+	return asked + granted, asked+granted >= asked
+}
+
 // names says whether a level is for an actor.
 func (l Level) names(a pawl.Actor) bool {
 	return l.To == "" || l.To == a.ID || slices.Contains(a.Groups, l.To)

@@ -38,6 +38,28 @@ func TestLevels(t *testing.T) {
 	}
 }
 
+// How long a request and then its grant may be there: what keeps operations must keep them longer.
+func TestLife(t *testing.T) {
+	t.Parallel()
+	const forever = time.Duration(1<<63 - 1)
+	for _, c := range []struct {
+		l    approval.Levels
+		life time.Duration
+		ends bool
+	}{
+		{nil, 0, true},
+		{approval.Levels{{For: time.Hour}}, 2 * time.Hour, true},
+		{approval.Levels{{For: time.Hour, Valid: time.Minute}, {For: time.Hour}}, 3 * time.Hour, true},
+		{approval.Levels{{}}, 0, false},
+		{approval.Levels{{Valid: time.Hour}}, 0, false},
+		{approval.Levels{{For: time.Hour, Valid: forever}}, 0, false},
+	} {
+		if life, ends := c.l.Life(); ends != c.ends || ends && life != c.life {
+			t.Errorf("%+v: %s, %t", c.l, life, ends)
+		}
+	}
+}
+
 // The tenant leads every key, and what was asked is in no column: a row's columns are stored in the clear.
 func TestColumns(t *testing.T) {
 	t.Parallel()

@@ -56,11 +56,9 @@ func (r Retention) check(effects map[string]*declaration) error {
 		longest, by = r.Approvals, "approvals"
 	}
 	for _, d := range effects {
-		valid := time.Duration(0)
-		for _, level := range d.levels {
-			if valid += 2 * level.For; level.For == 0 {
-				return &RetentionError{Operations: r.Operations, By: fmt.Sprintf("approvals of %q", d.name)}
-			}
+		valid, ends := d.levels.Life()
+		if !ends {
+			return &RetentionError{Operations: r.Operations, By: fmt.Sprintf("approvals of %q", d.name)}
 		}
 		if valid > longest {
 			longest, by = valid, fmt.Sprintf("approvals of %q", d.name)

@@ -24,14 +24,17 @@ func seed002() []scenario {
 		{id: "S002-6", run: branchesAsk},
 		{id: "S002-7", run: severalQuestionsInside},
 		{id: "S002-8", run: callsAsk},
-		{id: "S002-9", waits: "effects, approvals, audit"},
+		{id: "S002-9", run: landsWhereItWasGiven},
 		{id: "S002-10", run: nothingByPosition},
 		{id: "S002-11", run: howFarUp},
 		{id: "S002-12", run: verdicts},
 		{id: "S002-13", run: takenMeansStored},
 		{id: "S002-14", run: onlyAQuestion},
 		{id: "S002-15", run: agentWithTwoExits},
-		{id: "S002-16", waits: "approvals, audit, worker"},
+		{id: "S002-16", run: func(t *testing.T, r *report) {
+			t.Run("approval", func(t *testing.T) { nobodyAnswers(t, r) })
+			t.Run("question", func(t *testing.T) { plainQuestionExpires(t, r) })
+		}},
 		{id: "S002-17", waits: "effects, approvals, audit"},
 		{id: "S002-18", waits: "compensations of effects (later)"},
 		{id: "S002-19", waits: "temporal"},
