@@ -20,29 +20,35 @@ func (h *home) approvals() *approval.Desk { return approval.NewDesk(h.eng, h.DB)
 
 // requestView is a request as it is printed.
 type requestView struct {
-	ID         string          `json:"id"`
-	State      approval.State  `json:"state"`
-	Effect     string          `json:"effect"`
-	Ref        string          `json:"ref"`
-	Call       json.RawMessage `json:"call"`   // redacted
-	Digest     string          `json:"digest"` // of the exact call: what is approved
-	ViewDigest string          `json:"view_digest"`
-	Redaction  string          `json:"redaction"`
-	To         string          `json:"to"`
-	Thread     string          `json:"thread"`
-	Graph      string          `json:"graph"`
-	Node       string          `json:"node"`
-	Run        string          `json:"run"`
-	Operation  string          `json:"operation"`
-	Wait       string          `json:"wait"` // the id under which the thread shows it
-	Requested  time.Time       `json:"requested"`
-	Due        time.Time       `json:"due,omitzero"`
-	Until      time.Time       `json:"until,omitzero"` // when an unused grant lapses
-	Decided    time.Time       `json:"decided,omitzero"`
-	By         string          `json:"by,omitempty"`
-	Reason     string          `json:"reason,omitempty"`
-	UsedBy     string          `json:"used_by,omitempty"`
-	Unused     string          `json:"unused,omitempty"` // why it ended without a dispatch
+	ID         string            `json:"id"`
+	State      approval.State    `json:"state"`
+	Effect     string            `json:"effect"`
+	Ref        string            `json:"ref"`
+	Call       json.RawMessage   `json:"call"`   // redacted
+	Digest     string            `json:"digest"` // of the exact call: what is approved
+	ViewDigest string            `json:"view_digest"`
+	Redaction  string            `json:"redaction"`
+	To         string            `json:"to"`
+	Word       string            `json:"word"`  // the state in plain words
+	Asked      []string          `json:"asked"` // who may decide now
+	Editor     string            `json:"editor,omitempty"`
+	Instead    string            `json:"instead,omitempty"` // the request in whose place this one is
+	Why        string            `json:"why,omitempty"`
+	Diff       []approval.Change `json:"diff,omitempty"`
+	Thread     string            `json:"thread"`
+	Graph      string            `json:"graph"`
+	Node       string            `json:"node"`
+	Run        string            `json:"run"`
+	Operation  string            `json:"operation"`
+	Wait       string            `json:"wait"` // the id under which the thread shows it
+	Requested  time.Time         `json:"requested"`
+	Due        time.Time         `json:"due,omitzero"`
+	Until      time.Time         `json:"until,omitzero"` // when an unused grant lapses
+	Decided    time.Time         `json:"decided,omitzero"`
+	By         string            `json:"by,omitempty"`
+	Reason     string            `json:"reason,omitempty"`
+	UsedBy     string            `json:"used_by,omitempty"`
+	Unused     string            `json:"unused,omitempty"` // why it ended without a dispatch
 }
 
 func viewOfRequest(r *approval.Request) requestView {
@@ -50,6 +56,7 @@ func viewOfRequest(r *approval.Request) requestView {
 		ID: r.ID, State: r.State, Effect: r.Effect, Ref: r.Ref, Call: r.View, Digest: r.Call, ViewDigest: r.ViewDigest, Redaction: r.Redaction,
 		To: r.To, Thread: r.Thread, Graph: r.Graph, Node: r.Node, Run: r.Run, Operation: r.Operation, Wait: r.Wait, Requested: r.Requested.UTC(),
 		Due: r.Due.UTC(), Until: r.Until.UTC(), Decided: r.Decided.UTC(), By: r.By, Reason: r.Reason, UsedBy: r.UsedBy, Unused: r.Unused,
+		Word: r.Word(), Asked: r.Asked(), Editor: r.Editor, Instead: r.Instead, Why: r.Why, Diff: r.Diff,
 	}
 }
 
@@ -65,6 +72,7 @@ func (p *Program) approvalsGroup() *cobra.Command {
 
 var requestStates = [...]approval.State{
 	approval.Requested, approval.Granted, approval.Denied, approval.Expired, approval.Superseded, approval.Withdrawn, approval.Consumed, approval.Lapsed,
+	approval.Revoked,
 }
 
 func (p *Program) approvalsList() *cobra.Command {
@@ -177,7 +185,11 @@ func (v *requestView) print(g *Page) {
 			rows = append(rows, []string{name, val})
 		}
 	}
-	add("to", v.To)
+	add("to", strings.Join(v.Asked, ", "))
+	add("asked again", v.Why)
+	for _, c := range v.Diff {
+		add("changed", c.Path+": "+seenAs(c.Old, c.Hidden)+" -> "+seenAs(c.New, c.Hidden))
+	}
 	add("asked", g.Ago(v.Requested)+" by node "+v.Node+" of graph "+v.Graph+", thread "+v.Thread)
 	if v.State == approval.Requested {
 		if ends := "never"; !v.Due.IsZero() {
@@ -198,6 +210,17 @@ func (v *requestView) print(g *Page) {
 	g.Table(nil, rows...)
 	g.Line("\nThe call, without its secrets:")
 	g.Line("%s", indented(v.Call))
+}
+
+// seenAs is one side of a change.
+func seenAs(doc json.RawMessage, hidden bool) string {
+	switch {
+	case hidden:
+		return "[hidden]"
+	case len(doc) == 0:
+		return "nothing"
+	}
+	return compact(doc)
 }
 
 // printTry prints what may be decided.
