@@ -145,19 +145,14 @@ func (e *Engine) refused(ctx context.Context, v VerbInfo, err *error) {
 
 // isRefusal tells a call that was turned away from one that was done and ended badly, and from a failure.
 func isRefusal(err error) bool {
-	var (
-		ran      *RunError
-		verb     *VerbError
-		answer   *AnswerError
-		version  *VersionError
-		draining *DrainingError
-		part     *partError
-	)
-	switch {
-	case errors.As(err, &ran):
+	if is[*RunError](err) {
 		return false
-	case errors.Is(err, ErrDenied), errors.Is(err, ErrNotFound):
-		return true
 	}
-	return errors.As(err, &verb) || errors.As(err, &answer) || errors.As(err, &version) || errors.As(err, &draining) || errors.As(err, &part)
+	return errors.Is(err, ErrDenied) || errors.Is(err, ErrNotFound) ||
+		is[*VerbError](err) || is[*AnswerError](err) || is[*VersionError](err) || is[*MigrationError](err) || is[*DrainingError](err) || is[*partError](err)
+}
+
+func is[E error](err error) bool {
+	var e E
+	return errors.As(err, &e)
 }

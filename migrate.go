@@ -53,7 +53,10 @@ func (t *Thread) mayMove(ctx context.Context, verb Verb, cfg *runConfig, dry boo
 	return nil
 }
 
-func (t *Thread) moveTo(ctx context.Context, verb Verb, cfg *runConfig, dry bool) (*Migrated, error) {
+func (t *Thread) moveTo(ctx context.Context, verb Verb, cfg *runConfig, dry bool) (_ *Migrated, err error) {
+	if !dry {
+		defer t.eng.refused(ctx, t.info(ctx, verb), &err)
+	}
 	if err := t.mayMove(ctx, verb, cfg, dry); err != nil {
 		return nil, err
 	}
@@ -248,13 +251,14 @@ func (t *Thread) writeHead(ctx context.Context, v *view, home *local.Home, run *
 
 // MigrateBack undoes a Migrate or Force while nothing has run since: the thread stands where it stood, under the version
 // that it had. It needs no code of that version, has the permission of Migrate, and needs a Reason.
-func (t *Thread) MigrateBack(ctx context.Context, options ...RunOption) (*Migrated, error) {
+func (t *Thread) MigrateBack(ctx context.Context, options ...RunOption) (_ *Migrated, err error) {
+	defer t.eng.refused(ctx, t.info(ctx, VerbMigrate), &err)
 	cfg := configured(options)
 	if err := t.mayMove(ctx, VerbMigrate, cfg, false); err != nil {
 		return nil, err
 	}
 	var report *Migrated
-	_, err := t.claiming(ctx, VerbMigrate, func() (*Outcome, error) {
+	_, err = t.claiming(ctx, VerbMigrate, func() (*Outcome, error) {
 		v, err := t.stood(ctx, VerbMigrate, cfg)
 		if err != nil {
 			return nil, err
