@@ -23,7 +23,7 @@ func acceptanceWindows() []scenario {
 		{id: "A12", run: committedUnheard},
 		{id: "A13", run: outcomeStored},
 		{id: "A15", waits: "sweep of operations"},
-		{id: "A16", waits: "restore"},
+		{id: "A16", run: yesterdaysLedger},
 		{id: "A18", run: fullBeforeDispatch},
 		{id: "A19", run: panicInEffect},
 		{id: "A34", waits: "tombstones"},
