@@ -20,7 +20,10 @@ func yesterdaysLedger(t *testing.T, _ *report) {
 		t.Run(string(mode), func(t *testing.T) {
 			ctx, h, target := context.Background(), moneyHome(t, newFile(t)), pawltest.NewTarget(mode)
 			g := build(t, payGraph(wire(target)))
-			o := firmIn(t, h)
+			o, err := openFirm(h.open(t), h.path, "policy-1") // closed below, before the restore
+			if err != nil {
+				t.Fatal(err)
+			}
 			o.paid(t, g.Thread(o.eng, "before"), "16")
 			backup := h.path + ".backup"
 			if err := (&house.House{DB: o.db}).Backup(ctx, backup); err != nil {
