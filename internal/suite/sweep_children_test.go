@@ -166,3 +166,15 @@ func sweepChildFailure(t *testing.T) sweepDrive {
 		Add(pawl.Sub(child.Child("sub"), sweepIn, sweepOut)).Path(pawl.Start, "sub"))
 	return repaired(g, "repaired", (*sweepThread).Resume)
 }
+
+// inChild pays in a child, at a depth.
+func (p *sweepPay) inChild(mode pawl.ChildMode, depth int) func(t *testing.T) sweepDrive {
+	return func(t *testing.T) sweepDrive {
+		g := p.graph(t)
+		for range depth {
+			g = built(t, pawl.New[sweepState]("around").
+				Add(pawl.Sub(g.Child("sub", mode), sweepIn, sweepOut)).Path(pawl.Start, "sub"))
+		}
+		return func(ctx context.Context, eng *pawl.Engine) error { return p.drive(ctx, eng, g.Thread(eng, "t"), false) }
+	}
+}

@@ -44,6 +44,9 @@ func payCases() (all []payCase) {
 		add("pay-travels-"+string(mode), 1, paid, (*sweepPay).travels)
 		add("pay-two-threads-"+string(mode), 2, paid, func(p *sweepPay, t *testing.T) sweepDrive { return p.twoThreads(t, false) })
 		add("pay-two-grants-"+string(mode), 2, paid, func(p *sweepPay, t *testing.T) sweepDrive { return p.twoThreads(t, true) })
+		for child, depth := range map[pawl.ChildMode]int{pawl.Inherit: 1, pawl.PerThread: 2, pawl.Stateless: 2} {
+			add("pay-in-child-"+string(child)+"-"+string(mode), 1, paid, func(p *sweepPay, t *testing.T) sweepDrive { return p.inChild(child, depth)(t) })
+		}
 		paid.wrong = true
 		add("pay-retried-"+string(mode), 1, paid, (*sweepPay).retried)
 	}
