@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/core"
@@ -10,6 +11,24 @@ import (
 
 // A child is run by the same loop as its parent, on the same host: a loop under a task. What it commits names its frame,
 // and what hangs from its checkpoints is kept by their numbers, which the whole thread shares.
+
+// kids is what a task knows of its children.
+type kids struct {
+	nested    map[string]*core.Position // their runs, by address
+	loops     []*loop                   // those that this entry called
+	held      []string                  // names of those that this entry waits for
+	inside    []string                  // paths of the nodes that ran in them
+	remembers map[string]int64          // by name: the checkpoint that one goes on from, where this entry ran it
+	busy      map[string]bool           // those that remember and run now
+}
+
+// family is what the task knows of its children, from the first one on. The caller holds t.mu, or is alone.
+func (t *Task) family() *kids {
+	if t.kids == nil {
+		t.kids = &kids{nested: map[string]*core.Position{}}
+	}
+	return t.kids
+}
 
 // calling is one call of a child without its types.
 type calling struct {
@@ -32,7 +51,7 @@ func (s *scope) child(ctx context.Context, c calling) (*loop, error) {
 		return nil, err
 	}
 	t.mu.Lock()
-	pos := t.nested[id]
+	pos := t.family().nested[id]
 	t.mu.Unlock()
 	switch over := pos != nil && pos.Frame != nil && len(pos.Head.Due) == 0; {
 	case !over && s.branch.isWaiting():
@@ -51,11 +70,8 @@ func (s *scope) child(ctx context.Context, c calling) (*loop, error) {
 		}
 	}
 	t.mu.Lock()
-	if t.nested == nil {
-		t.nested = map[string]*core.Position{}
-	}
-	t.nested[id] = l.pos
-	t.children = append(t.children, l)
+	t.kids.nested[id] = l.pos
+	t.kids.loops = append(t.kids.loops, l)
 	t.mu.Unlock()
 	return l, l.under.ran(ctx, s, l)
 }
@@ -81,10 +97,10 @@ func (t *Task) ran(ctx context.Context, s *scope, l *loop) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, path := range l.pos.Head.Visited {
-		t.inside = append(t.inside, l.child.Name+"|"+path)
+		t.kids.inside = append(t.kids.inside, l.child.Name+"|"+path)
 	}
 	if l.child.Mode == PerThread {
-		t.remembers[l.child.Name] = l.pos.Head.N
+		t.kids.remembers[l.child.Name] = l.pos.Head.N
 	}
 	return nil
 }
@@ -106,15 +122,15 @@ func (s *scope) loopOf(kind *core.Child, c calling, address string) (*loop, erro
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.remembers == nil {
-		t.remembers, t.busy = map[string]int64{}, map[string]bool{}
+	if t.kids.remembers == nil {
+		t.kids.remembers, t.kids.busy = map[string]int64{}, map[string]bool{}
 	}
-	if t.busy[c.name] {
+	if t.kids.busy[c.name] {
 		err := &ConflictError{Channel: kind.Memory(), Nodes: []string{t.spec.Node, t.spec.Node}, Tasks: []string{t.spec.ID}}
 		t.failLocked(err)
 		return nil, err
 	}
-	t.busy[c.name] = true
+	t.kids.busy[c.name] = true
 	return l, nil
 }
 
@@ -122,7 +138,7 @@ func (t *Task) release(l *loop) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l.child.Mode == PerThread {
-		delete(t.busy, l.child.Name)
+		delete(t.kids.busy, l.child.Name)
 	}
 }
 
@@ -210,7 +226,7 @@ func (l *loop) number(next *core.Checkpoint, results []core.Result) {
 func (t *Task) remembered(c *core.Child) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if n := t.remembers[c.Name]; n > 0 {
+	if n := t.kids.remembers[c.Name]; n > 0 {
 		return n
 	}
 	return core.PointedAt(t.loop.pos.Head.Values[t.loop.topology.Channel(c.Memory())])
@@ -241,7 +257,7 @@ func (t *Task) memories() []core.Write {
 	var out []core.Write
 	for i := range t.loop.topology.Children {
 		c := &t.loop.topology.Children[i]
-		if n := t.remembers[c.Name]; n > 0 {
+		if n := t.kids.remembers[c.Name]; n > 0 {
 			out = append(out, core.PointTo(c.Memory(), n))
 		}
 	}
@@ -307,8 +323,8 @@ func (r *round) keep() {
 		for _, q := range a.task.asked {
 			p.Questions[id] = append(p.Questions[id], *q)
 		}
-		for _, c := range a.task.nested {
-			p.Children[id] = append(p.Children[id], c)
+		if a.task.kids != nil {
+			p.Children[id] = slices.Collect(maps.Values(a.task.kids.nested))
 		}
 		if a.state == done && !a.known && !r.loop.stateless {
 			a.known = true
@@ -321,14 +337,17 @@ func (r *round) keep() {
 func (s *scope) hold(child string) {
 	s.task.mu.Lock()
 	defer s.task.mu.Unlock()
-	s.task.held = append(s.task.held, child)
+	s.task.kids.held = append(s.task.kids.held, child)
 	s.branch.waiting.Store(true)
 }
 
 // failing are the open questions of the tasks that failed in the task's children.
 func (t *Task) failing() []core.Question {
 	var out []core.Question
-	for _, l := range t.children {
+	if t.kids == nil {
+		return nil
+	}
+	for _, l := range t.kids.loops {
 		if l.round == nil {
 			continue
 		}

@@ -320,9 +320,9 @@ func (r *round) runOne(ctx context.Context, i int) {
 			}
 			return
 		case err == nil:
-			a.state, a.result = done, core.Result{Task: t.spec, Writes: out.Writes, Next: out.Next, Inside: t.inside}
-			if t.remembers != nil {
-				a.result.Writes = append(a.result.Writes, t.memories()...)
+			a.state, a.result = done, core.Result{Task: t.spec, Writes: out.Writes, Next: out.Next}
+			if t.kids != nil {
+				a.result.Inside, a.result.Writes = t.kids.inside, append(a.result.Writes, t.memories()...)
 			}
 			if err := r.loop.withdraw(ctx, t); err != nil {
 				a.state, a.err = failing, err

@@ -31,13 +31,7 @@ type Task struct {
 	opening []*core.Question          // waits that the running Update opens
 	calls   []string                  // what the node itself sent out in this entry, as far as somebody watches
 
-	nested    map[string]*core.Position // runs of children, by address
-	children  []*loop                   // those that this entry called
-	held      []string                  // names of the children that this entry waits for
-	inside    []string                  // paths of the nodes that ran in children
-	remembers map[string]int64          // by child: the checkpoint that it goes on from, where this task ran it
-	busy      map[string]bool           // children that remember and run now
-
+	kids  *kids // nil: it has no children
 	root  branch
 	scope scope
 }
@@ -175,11 +169,8 @@ func (t *Task) init(l *loop, spec core.Task, policy core.Policy) {
 		t.asked[q.Address] = q
 	}
 	for _, c := range children {
-		if t.nested == nil {
-			t.nested = map[string]*core.Position{}
-		}
 		c.Run, c.Head.Graph = l.pos.Run, len(l.pos.Run.Graphs)-1
-		t.nested[c.Frame.Address] = c
+		t.family().nested[c.Frame.Address] = c
 	}
 }
 
@@ -195,11 +186,14 @@ func (l *loop) place() int64 {
 func (t *Task) mayStillAsk() []*core.Question {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.asked)+len(t.nested) == 0 {
+	if len(t.asked) == 0 && t.kids == nil {
 		return nil
 	}
 	out := slices.Collect(maps.Values(t.asked))
-	return stillAsked(slices.Collect(maps.Values(t.nested)), out)
+	if t.kids == nil {
+		return out
+	}
+	return stillAsked(slices.Collect(maps.Values(t.kids.nested)), out)
 }
 
 // enter starts one entry of the node: names are free again, nothing is waited for yet.
@@ -207,7 +201,9 @@ func (t *Task) enter(ctx context.Context) context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.booked, t.open, t.fatal, t.over, t.calls = nil, nil, nil, false, nil
-	t.children, t.held, t.inside, t.remembers = nil, nil, nil, nil
+	if t.kids != nil {
+		t.kids = &kids{nested: t.kids.nested}
+	}
 	t.root.waiting.Store(false)
 	s := &t.scope
 	if t.entry++; t.entry > 1 {
@@ -277,7 +273,7 @@ func (t *Task) failLocked(err error) {
 func (t *Task) Waiting() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.open)+len(t.held) > 0 {
+	if len(t.open) > 0 || t.kids != nil && len(t.kids.held) > 0 {
 		return ErrWaiting
 	}
 	return nil
@@ -287,7 +283,10 @@ func (t *Task) Waiting() error {
 func (t *Task) openNames() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	names := slices.Clone(t.held)
+	var names []string
+	if t.kids != nil {
+		names = slices.Clone(t.kids.held)
+	}
 	for _, q := range t.open {
 		names = append(names, q.Name)
 	}
