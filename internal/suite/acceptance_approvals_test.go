@@ -14,12 +14,9 @@ import (
 // acceptanceApprovals: a yes is one use of one exact call.
 func acceptanceApprovals() []scenario {
 	return []scenario{
-		{id: "A43", waits: "graph version and policy revision in the digest of the call"},
 		{id: "A44", run: twoPresentOneGrant},
 		{id: "A45", run: duplicateSpendsNothing},
 		{id: "A46", run: diesAfterYes},
-		{id: "A48", waits: "validators of edits"},
-		{id: "A49", waits: "edit"},
 		{id: "A54", run: forksAskOrReturn},
 		{id: "A57", run: aNoHolds},
 	}

@@ -22,13 +22,9 @@ func acceptanceWindows() []scenario {
 		{id: "A11", run: perhapsSent},
 		{id: "A12", run: committedUnheard},
 		{id: "A13", run: outcomeStored},
-		{id: "A15", waits: "sweep of operations"},
 		{id: "A16", run: yesterdaysLedger},
 		{id: "A18", run: fullBeforeDispatch},
 		{id: "A19", run: panicInEffect},
-		{id: "A34", waits: "tombstones"},
-		{id: "A35", waits: "retention against the life of checkpoints"},
-		{id: "A36", waits: "sweep of operations"},
 	}
 }
 

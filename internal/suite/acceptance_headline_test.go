@@ -22,7 +22,6 @@ func acceptanceHeadline() []scenario {
 		{id: "A04", run: fourWorkers},
 		{id: "A05", run: changedParameter},
 		{id: "A06", run: changedWithoutKey},
-		{id: "A09", waits: "reconciliation report"},
 	}
 }
 

@@ -20,7 +20,6 @@ func acceptanceRest() []scenario {
 		{id: "A65", run: everyVerbItsPermission},
 		{id: "A70", run: unfencedCallIsReported},
 		{id: "A71", run: plannedAsANewCall},
-		{id: "A72", waits: "spend cap"},
 	}
 }
 

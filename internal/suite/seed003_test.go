@@ -16,11 +16,11 @@ func seed003() []scenario {
 		{id: "S003-11", run: notByPosition},
 		{id: "S003-12", run: insertedEarlier}, // with Engine.Check in place of the command,
 		{id: "S003-13", run: greenIsNoProof},
-		{id: "S003-14", waits: "key retention against the life of checkpoints; quarantine"},
+		{id: "S003-14", run: keysLiveLongEnough},
 		{id: "S003-15", run: everyDeath},
 		{id: "S003-16", run: madeOnPurpose},
-		{id: "S003-17", waits: "the page that says what an approval does not stop"},
-		{id: "S003-18", waits: "a branch that says which effects stand; compensation"},
+		{id: "S003-17", run: notFraudControl},
+		{id: "S003-18", run: nothingUndone},
 		{id: "S003-19", run: words},
 	}
 }

@@ -147,6 +147,11 @@ type firm struct {
 
 // openFirm makes a process. The key is beside the file at path; without a file all processes have the same.
 func openFirm(db storage.DB, path, policy string, parts ...pawl.Part) (*firm, error) {
+	return openFirmAs(db, path, effect.Options{Policy: policy}, parts...)
+}
+
+// openFirmAs is openFirm with a ledger of its own making.
+func openFirmAs(db storage.DB, path string, ledger effect.Options, parts ...pawl.Part) (*firm, error) {
 	key := bytes.Repeat([]byte{7}, effect.KeySize)
 	if path != "" {
 		var err error
@@ -155,7 +160,8 @@ func openFirm(db storage.DB, path, policy string, parts ...pawl.Part) (*firm, er
 		}
 	}
 	redactor := redact.New(nil)
-	led, err := effect.NewLedger(effect.Options{Key: key, Redactor: redactor, Policy: policy})
+	ledger.Key, ledger.Redactor = key, redactor
+	led, err := effect.NewLedger(ledger)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +181,12 @@ func (o *firm) of(tenant string) *firm {
 // firmIn is openFirm for this process, closed at the end of the test.
 func firmIn(t testing.TB, h *home, policy ...string) *firm {
 	t.Helper()
-	o, err := openFirm(h.open(t), h.path, append(policy, "policy-1")[0])
+	return firmAs(t, h, effect.Options{Policy: append(policy, "policy-1")[0]})
+}
+
+func firmAs(t testing.TB, h *home, ledger effect.Options) *firm {
+	t.Helper()
+	o, err := openFirmAs(h.open(t), h.path, ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
