@@ -39,68 +39,81 @@ func (t *Thread) Copy(ctx context.Context, to string, at Point, options ...RunOp
 	return target, nil
 }
 
-func (t *Thread) copyTo(ctx context.Context, target *Thread, at Point, cfg *runConfig) error {
-	var topology *core.Topology
-	var from *core.Checkpoint
-	var origin *core.Run
-	var mine, its *local.Seen
+// original is what a copy is made from.
+type original struct {
+	from      *core.Checkpoint
+	topology  *core.Topology // of from
+	run       *core.Run      // that made it
+	mine, its *local.Seen    // the two threads
+}
+
+// original reads it, and refuses what cannot be copied.
+func (t *Thread) original(ctx context.Context, target *Thread, at Point, cfg *runConfig) (*original, error) {
+	var out *original
 	err := t.eng.store.View(ctx, func(tx storage.Tx) (err error) {
-		if mine, err = t.eng.store.PeekTx(tx, t.eng.tenant, t.id); err != nil {
+		o := &original{}
+		if o.mine, err = t.eng.store.PeekTx(tx, t.eng.tenant, t.id); err != nil {
 			return err
 		}
-		if its, err = t.eng.store.PeekTx(tx, t.eng.tenant, target.id); err != nil {
+		if o.its, err = t.eng.store.PeekTx(tx, t.eng.tenant, target.id); err != nil {
 			return err
 		}
-		if err := t.legal(VerbCopy, &view{Seen: mine}, cfg); err != nil {
+		if err := t.legal(VerbCopy, &view{Seen: o.mine}, cfg); err != nil {
 			return err
 		}
-		if its.Info != nil {
+		if o.its.Info != nil {
 			return fmt.Errorf("pawl: thread %q exists, and a copy of %q takes no thread's place; nothing was changed; give the copy another id", target.id, t.id)
 		}
-		r := records.NewReader(t.eng.store.Box, tx, mine.Info)
-		stored := mine.Head
+		r := records.NewReader(t.eng.store.Box, tx, o.mine.Info)
+		stored := o.mine.Head
 		if at != (Point{}) {
-			if stored, err = t.find(r, mine, at); err != nil {
+			if stored, err = t.find(r, o.mine, at); err != nil {
 				return err
 			}
 		}
 		if stored == nil {
 			return &PointError{Thread: t.id, Wanted: "checkpoint"}
 		}
-		if topology, err = r.Topology(stored.Checkpoint); err != nil {
+		o.from = stored.Checkpoint
+		if slices.Contains(dueNames(o.from.Due), core.Start) {
+			return &PointError{Thread: t.id, Wanted: "checkpoint " + o.from.ID + " to copy from: the input is not yet applied there"}
+		}
+		if o.topology, err = r.Topology(o.from); err != nil {
 			return err
 		}
-		from = stored.Checkpoint
-		if origin, err = r.Run(from.Run); err != nil {
+		if o.run, err = r.Run(o.from.Run); err != nil {
 			return err
 		}
-		return r.Fill(stored, topology, nil)
+		out = o
+		return r.Fill(stored, o.topology, nil)
 	})
+	return out, err
+}
+
+func (t *Thread) copyTo(ctx context.Context, target *Thread, at Point, cfg *runConfig) error {
+	o, err := t.original(ctx, target, at, cfg)
 	if err != nil {
 		return err
 	}
-	if slices.Contains(dueNames(from.Due), core.Start) {
-		return &PointError{Thread: t.id, Wanted: "checkpoint " + from.ID + " to copy from: the input is not yet applied there"}
-	}
-	cp, err := whole(from)
+	cp, err := whole(o.from)
 	if err != nil {
 		return err
 	}
-	run := copied(origin, topology)
+	run := copied(o.run, o.topology)
 	run.Actor, run.Reason, run.Accepted = ActorFrom(ctx).ID, cfg.reason, time.Now().UTC()
 	stop := &core.Stop{Status: Waiting}
 	if len(cp.Due) == 0 {
 		stop.Status = Done
 	}
-	home := local.NewHome(t.eng.store, its, t.eng.tenant, target.id, topology, 0)
-	home.Graph, home.Lineage = mine.Info.Graph, mine.Info.Lineage
+	home := local.NewHome(t.eng.store, o.its, t.eng.tenant, target.id, o.topology, 0)
+	home.Graph, home.Lineage = o.mine.Info.Graph, o.mine.Info.Lineage
 	run.N = home.NewRun()
 	cp.Run = run.N
 	cp.N, cp.ID = home.Fresh()
 	info := target.info(ctx, VerbCopy)
-	info.Graph, info.From, info.To, info.Reason = mine.Info.Graph, t.id, target.id, cfg.reason
-	return home.Claim(ctx, its, run, local.Batch{
-		Graph: topology, Runs: []*core.Run{run}, Checkpoints: []*core.Checkpoint{cp}, Stop: stop,
+	info.Graph, info.From, info.To, info.Reason = o.mine.Info.Graph, t.id, target.id, cfg.reason
+	return home.Claim(ctx, o.its, run, local.Batch{
+		Graph: o.topology, Runs: []*core.Run{run}, Checkpoints: []*core.Checkpoint{cp}, Stop: stop,
 		Do: func(ctx context.Context, tx storage.Tx) error {
 			_, err := t.eng.consent(ctx, tx, info)
 			return err
