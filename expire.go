@@ -17,6 +17,7 @@ type Timer struct {
 
 	mu   sync.Mutex
 	busy map[string]bool // threads that it is resuming
+	runs sync.WaitGroup  // of these
 }
 
 // Timer makes a timer for the engine's tenant.
@@ -64,6 +65,19 @@ func (t *Timer) Due(ctx context.Context, limit int) (done int, next time.Time, e
 	return done, next, nil
 }
 
+// Wait waits until the runs that Due resumed have stopped, or ctx ends, which does not end them. Nobody may call Due
+// meanwhile.
+func (t *Timer) Wait(ctx context.Context) error {
+	over := make(chan struct{})
+	go func() { t.runs.Wait(); close(over) }()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // due reads the questions that are due, and when the next one is.
 func (t *Timer) due(ctx context.Context, limit int) (due []*core.Question, next time.Time, err error) {
 	e := t.eng
@@ -106,7 +120,7 @@ func (t *Timer) resume(ctx context.Context, q *core.Question) bool {
 	}
 	t.busy[q.Thread] = true
 	e.idle.Add(1)
-	go func() {
+	t.runs.Go(func() {
 		defer e.idle.Done()
 		out, err := e.Thread(q.Graph, q.Thread).Resume(WithActor(context.WithoutCancel(ctx), timerActor))
 		if err == nil && out.Status == Waiting { // another question of the same task is open still
@@ -118,7 +132,7 @@ func (t *Timer) resume(ctx context.Context, q *core.Question) bool {
 		t.mu.Lock()
 		delete(t.busy, q.Thread)
 		t.mu.Unlock()
-	}()
+	})
 	return true
 }
 

@@ -30,7 +30,7 @@ type VersionError struct {
 func (e *VersionError) Error() string {
 	s := fmt.Sprintf("pawl: thread %q: run %s is pinned to graph %s@%.8s, here is %s@%.8s (%s since); first difference: %s; "+
 		"nothing was run and nothing changed. Use a program of the old version (pin), stop new runs of it and let it finish "+
-		"(pawl drain %s@%.8s), move this run (pawl migrate %s --from %.8s --to %.8s --dry-run), fork it from before what changed, or cancel "+
+		"(pawl graph drain %s@%.8s), move this run (pawl graph migrate %s --from %.8s --to %.8s --dry-run), fork it from before what changed, or cancel "+
 		"it and retry it under the new one",
 		e.Thread, e.Run, e.Graph, e.Was, e.Graph, e.Is, changedNodes(e.Changed), e.First, e.Graph, e.Was, e.Thread, e.Was, e.Is)
 	for _, n := range e.Notes {

@@ -96,6 +96,26 @@ func Read(r io.Reader, anchors ...Anchor) (*Report, error) {
 	return c.End(), nil
 }
 
+// ReadAnchors reads anchors that were kept: JSON objects, one after the other, at least one.
+func ReadAnchors(r io.Reader) (out []Anchor, err error) {
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	for {
+		var a Anchor
+		switch err := d.Decode(&a); {
+		case errors.Is(err, io.EOF) && out == nil:
+			return nil, errors.New("holds no anchor")
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, fmt.Errorf("holds something else than anchors: %w", err)
+		case a.Head.IsZero() && a.Size != 0:
+			return nil, errors.New("holds an anchor without a head")
+		}
+		out = append(out, a)
+	}
+}
+
 type lineOrTrailer struct {
 	Line
 	Trailer

@@ -84,22 +84,10 @@ func read(path string) (out []proof.Anchor, err error) {
 		return nil, err
 	}
 	defer f.Close()
-	d := json.NewDecoder(f)
-	d.DisallowUnknownFields()
-	for {
-		var a proof.Anchor
-		switch err := d.Decode(&a); {
-		case errors.Is(err, io.EOF) && out == nil:
-			return nil, fmt.Errorf("%s holds no anchor", path)
-		case errors.Is(err, io.EOF):
-			return out, nil
-		case err != nil:
-			return nil, fmt.Errorf("%s holds something else than anchors: %w", path, err)
-		case a.Head.IsZero() && a.Size != 0:
-			return nil, fmt.Errorf("%s holds an anchor without a head", path)
-		}
-		out = append(out, a)
+	if out, err = proof.ReadAnchors(f); err != nil {
+		return nil, fmt.Errorf("%s %w", path, err)
 	}
+	return out, nil
 }
 
 func show(w io.Writer, r *proof.Report, output string) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit/proof"
 	"github.com/pawl-dev/pawl/internal/house"
 )
 
@@ -83,7 +84,7 @@ func fixtureGraphs() (map[string]*pawl.Graph[note], error) {
 
 // fixture is the program with the graphs' code: it makes what the scripts look at.
 //
-//	run|resume DB GRAPH THREAD · question|digest DB THREAD · newer|damaged FILE
+//	run|resume DB GRAPH THREAD · question|digest DB THREAD · newer|damaged FILE · flip FILE TEXT · verify EXPORT ANCHORS
 func fixture(args []string) int {
 	err := func() error {
 		switch args[0] {
@@ -91,6 +92,14 @@ func fixture(args []string) int {
 			return patch(args[1], 60, []byte{0, 0, 0, 99}) // the header's user_version
 		case "damaged":
 			return patch(args[1], 8192, make([]byte, 8192))
+		case "flip":
+			at, err := places(args[1], args[2])
+			for _, at := range at {
+				err = errors.Join(err, flip(args[1], at+int64(len(args[2])/2)))
+			}
+			return err
+		case "verify":
+			return fixtureVerify(args[1], args[2])
 		case "run", "resume":
 			return fixtureRun(args[0], args[1], args[2], args[3])
 		}
@@ -143,6 +152,29 @@ func fixtureRun(verb, path, graph, thread string) error {
 		fmt.Println(out.Status)
 		return nil
 	})
+}
+
+// fixtureVerify checks an export as pawl-verify does, which knows no database.
+func fixtureVerify(export, anchors string) error {
+	kept, err := os.Open(anchors)
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	all, err := proof.ReadAnchors(kept)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(export)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	report, err := proof.Read(f, all...)
+	if err == nil && !report.Honest() {
+		err = fmt.Errorf("found %v", report.Findings)
+	}
+	return err
 }
 
 func fixtureQuestion(what, path, thread string) error {

@@ -63,11 +63,28 @@ func buying(e effect.Effect[purchase, string]) func(context.Context, *order) err
 	}
 }
 
+// planned is a graph of which there are three builds: the first, one with a node more and a migration, and the same without.
+func planned(build string) (*pawl.Graph[note], error) {
+	nothing := func(context.Context, *note) error { return nil }
+	one := func() *pawl.Builder[note] {
+		return pawl.New[note]("plan").Node("draft", nothing).Node("approve", asking(ship), pawl.Uses(ship))
+	}
+	first, err := one().Path(pawl.Start, "draft", "approve").Build()
+	if err != nil || build == "" {
+		return first, err
+	}
+	next := one().Node("screen", nothing).Path(pawl.Start, "draft", "screen", "approve")
+	if build == "migrates" {
+		next = next.Migrate(pawl.Migration{From: first.Digest(), Map: func(m *pawl.Moving) error { m.Move("approve", "screen"); return nil }})
+	}
+	return next.Build()
+}
+
 // shop is a program as its users make one: graphs, and app.Main.
 func shop() {
 	fixtures, err := fixtureGraphs()
 	graphs := []pawl.Registrable{}
-	for _, name := range []string{"ship", "fail", "limit"} {
+	for _, name := range []string{"ship", "fail", "limit", "brief"} {
 		graphs = append(graphs, fixtures[name])
 	}
 	for name, e := range map[string]effect.Effect[purchase, string]{"buy": bought, "blind": blind} {
@@ -78,9 +95,11 @@ func shop() {
 		err = errors.Join(err, bad)
 		graphs = append(graphs, g)
 	}
-	if err != nil {
+	plan, bad := planned(os.Getenv("BUILD"))
+	if err = errors.Join(err, bad); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	graphs = append(graphs, plan)
 	app.Main(slices.Clip(graphs)...)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,11 +11,34 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/effect"
 )
 
 // effects is the tenant's desk.
 func (h *home) effects() *effect.Desk { return h.Ledger.Desk(h.eng, h.DB) }
+
+// operation finds an operation by its key, or by the start of it that no other has.
+func (p *Program) operation(ctx context.Context, h *home, key string) (*effect.Operation, error) {
+	const least = 8
+	all, err := h.effects().List(ctx, effect.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	var found []*effect.Operation
+	for i := range all {
+		if len(key) >= least && strings.HasPrefix(all[i].Key, key) {
+			found = append(found, &all[i])
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return nil, &pawl.NotFoundError{What: "operation", ID: key, Hint: p.Name + " effects list shows their keys; give eight digits or more"}
+	}
+	return nil, ambiguous("operation", key, []string{found[0].Key, found[1].Key})
+}
 
 // operationView is an operation as it is printed.
 type operationView struct {

@@ -57,6 +57,8 @@ func CodeOf(err error) int {
 		digest  *approval.DigestError
 		settled *effect.SettledError
 		open    *effect.UnsettledError
+		migrate *pawl.MigrationError
+		drains  *pawl.DrainingError
 		run     *pawl.RunError
 		input   *pawl.InputError
 	)
@@ -80,7 +82,8 @@ func CodeOf(err error) int {
 	case errors.As(err, &answer):
 		return answerCode(answer.Reason)
 	case errors.As(err, &verb), errors.As(err, &version), errors.Is(err, pawl.ErrBusy), errors.Is(err, pawl.ErrExpired),
-		errors.As(err, &decided), errors.As(err, &digest), errors.As(err, &settled), errors.As(err, &open):
+		errors.As(err, &decided), errors.As(err, &digest), errors.As(err, &settled), errors.As(err, &open),
+		errors.As(err, &migrate), errors.As(err, &drains):
 		return Conflict
 	case errors.As(err, &opening):
 		return openCode(opening.Reason)

@@ -29,9 +29,12 @@ type graphLine struct {
 }
 
 func (p *Program) graph() *cobra.Command {
-	c := p.group("graph", "Graphs: those that this program has the code of", "  pawl graph list\n  pawl graph show refund -o mermaid")
+	c := p.group("graph", "Graphs: their pictures and versions, and what becomes of threads under a new one", `  pawl graph list
+  pawl graph show refund -o mermaid
+  pawl graph versions refund
+  pawl graph drain refund@9f2c41d0 --reason "replaced"`)
 	c.Aliases = []string{"graphs"}
-	c.AddCommand(p.graphList(), p.graphShow())
+	c.AddCommand(p.graphList(), p.graphShow(), p.graphCheck(), p.graphVersions(), p.graphDrain(), p.graphMigrate(), p.graphForce())
 	return c
 }
 

@@ -107,7 +107,7 @@ func New(env Env) *Program {
 	f.BoolVar(&p.noInput, "no-input", false, "never ask anything (environment: PAWL_NO_INPUT)")
 	p.Root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return p.settle(cmd) }
 	p.Root.AddCommand(p.threads(), p.runs(), p.answer(), p.approvalsGroup(), p.approvalsApprove(), p.effectsGroup(), p.auditGroup(),
-		p.graph(), p.doctor(), p.version())
+		p.graph(), p.backup(), p.restore(), p.worker(), p.doctor(), p.version())
 	p.rename(p.Root)
 	return p
 }
@@ -240,6 +240,16 @@ func (p *Program) group(name, about, examples string) *cobra.Command {
 func (p *Program) takes(n int, names string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == n {
+			return nil
+		}
+		return p.misuse(cmd, fmt.Errorf("%s takes %s, not %d arguments", cmd.CommandPath(), names, len(args)))
+	}
+}
+
+// takesUpTo is takes for arguments that may be left out.
+func (p *Program) takesUpTo(n int, names string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) <= n {
 			return nil
 		}
 		return p.misuse(cmd, fmt.Errorf("%s takes %s, not %d arguments", cmd.CommandPath(), names, len(args)))

@@ -26,6 +26,8 @@ func TestMoreExitCodes(t *testing.T) {
 		"another digest":    {&approval.DigestError{}, Conflict},
 		"not yours":         {&approval.ForbiddenError{}, Denied},
 		"settled":           {&effect.SettledError{}, Conflict},
+		"no migration":      {&pawl.MigrationError{}, Conflict},
+		"draining":          {&pawl.DrainingError{}, Conflict},
 		"unsettled":         {&effect.UnsettledError{}, Conflict},
 		"input":             {&pawl.InputError{Err: &pawl.NotFoundError{}}, Usage},
 		"node ran late":     {&pawl.RunError{Err: context.DeadlineExceeded}, Failed},

@@ -141,6 +141,33 @@ func (h *House) key(driver, path string, durable bool) ([]byte, error) {
 // Worker makes a worker for what is due of these tenants; of the one without a name where none is given. What is shared
 // by all, such as the order of the audit trail, is looked after for all.
 func (h *House) Worker(o *worker.Options, tenants ...string) *worker.Worker {
+	return worker.New(h.DB, o, h.sources(tenants)...)
+}
+
+// Fire fires what is due now, as the worker of these tenants would, and says how many times that was. Runs that it resumed
+// have stopped.
+func (h *House) Fire(ctx context.Context, tenants ...string) (fired int, err error) {
+	const limit = 100
+	for _, s := range h.sources(tenants) {
+		for {
+			n, _, err := s.Due(ctx, limit)
+			if fired += n; err != nil {
+				return fired, fmt.Errorf("%s: %w; what is due stays due", s.Name(), err)
+			}
+			if n < limit {
+				break
+			}
+		}
+		if runs, ok := s.(interface{ Wait(context.Context) error }); ok {
+			if err := runs.Wait(ctx); err != nil {
+				return fired, err
+			}
+		}
+	}
+	return fired, nil
+}
+
+func (h *House) sources(tenants []string) []worker.Source {
 	if len(tenants) == 0 {
 		tenants = []string{""}
 	}
@@ -149,7 +176,7 @@ func (h *House) Worker(o *worker.Options, tenants ...string) *worker.Worker {
 		eng := h.Engine.Tenant(tenant)
 		sources = append(sources, eng.Timer(), approval.NewTimer(eng, h.DB), h.Ledger.Due(eng, h.DB))
 	}
-	return worker.New(h.DB, o, sources...)
+	return sources
 }
 
 // Close ends the runs of this process and frees the database.

@@ -69,7 +69,7 @@ func (d *deploy) refuses(t *testing.T, operation effect.State) {
 		}
 		says(t, refused.First, inserted)
 		says(t, err.Error(), run, "pay@"+d.was.Digest()[:8], "pay@"+d.is.Digest()[:8], "2 nodes changed", inserted, "nothing was run and nothing changed",
-			"(pin)", "pawl drain pay@", "pawl migrate t --from "+d.was.Digest()[:8]+" --to "+d.is.Digest()[:8]+" --dry-run",
+			"(pin)", "pawl graph drain pay@", "pawl graph migrate t --from "+d.was.Digest()[:8]+" --to "+d.is.Digest()[:8]+" --dry-run",
 			"Operation ", "bank.transfer invoice:17", "is "+string(operation))
 	}
 	same(t, "operations, requests and target", d.old.kept(t, d.target), before)
