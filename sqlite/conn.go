@@ -156,6 +156,9 @@ func (c *conn) text(sql string) (out string, err error) {
 func code(err error) int { return extended(err) & 0xff }
 
 func extended(err error) int {
+	if err == nil {
+		return 0 // most often, and without the allocation below
+	}
 	var e *modernc.Error
 	if errors.As(err, &e) {
 		return e.Code()
