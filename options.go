@@ -145,6 +145,7 @@ type runConfig struct {
 	answers []givenAnswer
 	head    string
 	hold    bool
+	in      Path
 	sink    func(Event)
 	reason  string
 }

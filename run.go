@@ -24,6 +24,7 @@ type view struct {
 	*local.Seen
 	from *core.Checkpoint // filled under the program's topology; nil: none
 	pos  core.Position    // what hangs from the head
+	way  []within         // from there into a child, where the verb starts from a checkpoint of one
 }
 
 // look reads the thread. pick chooses the checkpoint to start from (nil: the head).

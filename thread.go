@@ -84,7 +84,7 @@ func (t *ThreadOf[S]) Retry(ctx context.Context, options ...RunOption) (*Outcome
 
 // Fork moves the head to a new branch from an older point, with the changes that edit makes, and runs on.
 func (t *ThreadOf[S]) Fork(ctx context.Context, at Point, edit func(*S) error, options ...RunOption) (*OutcomeOf[S], error) {
-	out, err := t.fork(ctx, VerbFork, at, func(values []*core.Value) ([]core.Write, error) { return t.def.edited(values, edit) }, configured(options))
+	out, err := t.fork(ctx, VerbFork, at, t.typedEdit(edit), configured(options))
 	return typed(t.def, out, err)
 }
 
@@ -97,8 +97,18 @@ func (t *ThreadOf[S]) Replay(ctx context.Context, at Point, options ...RunOption
 // Edit changes the state at the head from outside and runs nothing. What is due stays due; tasks that did not finish
 // start anew on Resume, see [Thread.Edit].
 func (t *ThreadOf[S]) Edit(ctx context.Context, edit func(*S) error, options ...RunOption) (*OutcomeOf[S], error) {
-	out, err := t.edit(ctx, func(values []*core.Value) ([]core.Write, error) { return t.def.edited(values, edit) }, configured(options))
+	out, err := t.edit(ctx, t.typedEdit(edit), configured(options))
 	return typed(t.def, out, err)
+}
+
+// typedEdit is a change by a function of the thread's own state.
+func (t *ThreadOf[S]) typedEdit(edit func(*S) error) change {
+	return func(d core.Def, values []*core.Value) ([]core.Write, error) {
+		if edit != nil && d != core.Def(t.def) {
+			return nil, errors.New("the state of a child is of another type; change it with JSON, by the Thread in this handle")
+		}
+		return t.def.edited(values, edit)
+	}
 }
 
 // Read decodes the state of a snapshot.

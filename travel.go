@@ -54,6 +54,8 @@ func (e *PointError) Is(target error) bool { return target == ErrNotFound }
 
 // Fork moves the head to a new branch from an older point, with the changes of a JSON object, and runs on: steps and
 // questions after that point happen again, the old branch stays as it is. Open questions are withdrawn.
+// At a checkpoint of a child the changes are the child's: the thread goes on from the checkpoint around it, the child in it
+// from that point, and what else was due around it runs again.
 func (t *Thread) Fork(ctx context.Context, at Point, changes []byte, options ...RunOption) (*Outcome, error) {
 	return t.fork(ctx, VerbFork, at, t.changes(changes), configured(options))
 }
@@ -71,16 +73,10 @@ func (t *Thread) Edit(ctx context.Context, changes []byte, options ...RunOption)
 	return t.edit(ctx, t.changes(changes), configured(options))
 }
 
-type change func(values []*core.Value) ([]core.Write, error)
+type change func(d core.Def, values []*core.Value) ([]core.Write, error)
 
 func (t *Thread) changes(doc []byte) change {
-	return func([]*core.Value) ([]core.Write, error) {
-		d, err := t.code()
-		if err != nil {
-			return nil, err
-		}
-		return d.(jsonDef).decode(doc)
-	}
+	return func(d core.Def, _ []*core.Value) ([]core.Write, error) { return d.(jsonDef).decode(doc) }
 }
 
 func (t *Thread) fork(ctx context.Context, verb Verb, at Point, edit change, cfg *runConfig) (_ *Outcome, err error) {
@@ -90,7 +86,7 @@ func (t *Thread) fork(ctx context.Context, verb Verb, at Point, edit change, cfg
 		return nil, err
 	}
 	return t.claiming(ctx, verb, func() (*Outcome, error) {
-		v, err := t.look(ctx, d, func(r *records.Reader, seen *local.Seen) (*records.Stored, error) { return t.find(r, seen, at) })
+		v, err := t.lookAt(ctx, d, func(r *records.Reader, seen *local.Seen) (*records.Stored, error) { return t.find(r, seen, at) })
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +98,7 @@ func (t *Thread) fork(ctx context.Context, verb Verb, at Point, edit change, cfg
 			return nil, err
 		}
 		if edit != nil {
-			if run.Edits, err = edit(v.from.Values); err != nil {
+			if run.Edits, err = edit(v.target(d)); err != nil {
 				return nil, fmt.Errorf("pawl: thread %q: %s: %w; nothing was changed", t.id, verb, err)
 			}
 		}
@@ -115,18 +111,18 @@ func (t *Thread) fork(ctx context.Context, verb Verb, at Point, edit change, cfg
 		}
 		home := t.home(v, d)
 		run.N = home.NewRun()
-		cp, err := t.branch(d, home, run, v.from)
+		pos, cps, err := t.branches(d, home, run, v)
 		if err != nil {
 			return nil, err
 		}
-		b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{run}, Checkpoints: []*core.Checkpoint{cp}, Withdraw: len(v.Open) > 0, Do: t.eng.consenting(t.of(ctx, verb, run, cfg.reason))}
-		if cfg.hold && len(cp.Due) > 0 {
+		b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{run}, Checkpoints: cps, Withdraw: len(v.Open) > 0, Do: t.eng.consenting(t.of(ctx, verb, run, cfg.reason))}
+		if cfg.hold && len(pos.Head.Due) > 0 {
 			b.Stop = &core.Stop{Status: Waiting}
 		}
 		if err := home.Claim(ctx, v.Seen, run, b); err != nil {
 			return nil, err
 		}
-		l := t.newLoop(d, &core.Position{Run: run, Head: cp}, home, cfg)
+		l := t.newLoop(d, pos, home, cfg)
 		if b.Stop != nil {
 			return t.outcome(ctx, l, run, b.Stop, nil)
 		}
@@ -191,7 +187,7 @@ func (t *Thread) branchRun(ctx context.Context, verb Verb, v *view, d core.Def, 
 	if origin.Aside {
 		return nil, nil, &PointError{Thread: t.id, Wanted: "checkpoint " + v.from.ID + " to go on from: a retry set its attempt aside, for reading only"}
 	}
-	if err := t.goesOn(v, v.from, old, d); err != nil {
+	if err := t.goesOn(v, v.from, old, d, past(v.way)...); err != nil {
 		return nil, nil, err
 	}
 	run = &core.Run{
@@ -204,14 +200,17 @@ func (t *Thread) branchRun(ctx context.Context, verb Verb, v *view, d core.Def, 
 	if run.Mode == "" {
 		run.Mode = origin.Mode
 	}
+	if n := len(v.way); n > 0 {
+		run.Inside = v.way[n-1].cp.N
+	}
 	under(run, d)
 	return run, origin, nil
 }
 
 // branch makes the first checkpoint of a fork: the state of an older one with the fork's edits, the same tasks due
 // under fresh ids.
-func (t *Thread) branch(d core.Def, home *local.Home, run *core.Run, from *core.Checkpoint) (*core.Checkpoint, error) {
-	values, err := t.withEdits(d, from, run.Edits)
+func (t *Thread) branch(d core.Def, home *local.Home, run *core.Run, from *core.Checkpoint, edits []core.Write) (*core.Checkpoint, error) {
+	values, err := t.withEdits(d, from, edits)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +221,7 @@ func (t *Thread) branch(d core.Def, home *local.Home, run *core.Run, from *core.
 	if run.AttemptN == 1 {
 		cp.Parent = from.N
 	}
-	if len(run.Edits) > 0 {
+	if len(edits) > 0 {
 		cp.Source = core.SourceEdit
 	}
 	cp.N, cp.ID = home.Fresh()
@@ -231,18 +230,18 @@ func (t *Thread) branch(d core.Def, home *local.Home, run *core.Run, from *core.
 
 // branchAgain is the branch of a fork or replay that is retried: it starts in the middle of a run, so the program's graph
 // must be one that what ran before cannot tell from its own.
-func (t *Thread) branchAgain(ctx context.Context, d core.Def, home *local.Home, run *core.Run, v *view) (*core.Checkpoint, error) {
+func (t *Thread) branchAgain(ctx context.Context, d core.Def, home *local.Home, run *core.Run, v *view) (*core.Position, []*core.Checkpoint, error) {
 	if v.from == nil {
-		return nil, &PointError{Thread: t.id, Wanted: fmt.Sprintf("checkpoint number %d, from which run %s started", run.Before, run.ID)}
+		return nil, nil, &PointError{Thread: t.id, Wanted: fmt.Sprintf("checkpoint number %d, from which run %s started", run.Before, run.ID)}
 	}
 	_, old, err := t.originOf(ctx, v.from)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := t.goesOn(v, v.from, old, d); err != nil {
-		return nil, err
+	if err := t.goesOn(v, v.from, old, d, past(v.way)...); err != nil {
+		return nil, nil, err
 	}
-	return t.branch(d, home, run, v.from)
+	return t.branches(d, home, run, v)
 }
 
 // withEdits merges outside changes like the writes of one task; what they do not touch stays, ephemeral values too.
@@ -280,7 +279,10 @@ func (t *Thread) edit(ctx context.Context, edit change, cfg *runConfig) (_ *Outc
 		if v.from == nil || v.from.Run != v.Run.N {
 			return nil, &VerbError{Verb: VerbEdit, Thread: t.id, Status: v.Status, Advice: "nothing was saved of this run yet: resume it first"}
 		}
-		writes, err := edit(v.from.Values)
+		if cfg.in != "" {
+			return t.editIn(ctx, d, v, edit, cfg)
+		}
+		writes, err := edit(d, v.from.Values)
 		if err != nil {
 			return nil, fmt.Errorf("pawl: thread %q: edit: %w; nothing was changed", t.id, err)
 		}
@@ -308,7 +310,7 @@ func (t *Thread) writeEdit(ctx context.Context, d core.Def, v *view, writes []co
 		Graph: d.Topology(), Runs: []*core.Run{&run}, Checkpoints: []*core.Checkpoint{cp}, Withdraw: len(v.Open) > 0,
 		Stop: afterEdit(v, len(cp.Due)), Do: t.eng.consenting(t.of(ctx, VerbEdit, &run, cfg.reason)),
 	}
-	if b.Ended, err = t.carried(d, v, cp); err != nil {
+	if b.Ended, err = t.carried(d, v.from, v.pos.Ended, cp); err != nil {
 		return nil, err
 	}
 	if err := home.Claim(ctx, v.Seen, &run, b); err != nil {
@@ -325,19 +327,28 @@ func (t *Thread) writeEdit(ctx context.Context, d core.Def, v *view, writes []co
 			}
 		}
 	}
-	out, err := t.outcome(ctx, l, &run, b.Stop, nil)
+	return t.edited(ctx, l, &run, b.Stop)
+}
+
+// edited is the outcome of an edit: how the run stands is no failure of it.
+func (t *Thread) edited(ctx context.Context, l *loop, run *core.Run, stop *core.Stop) (*Outcome, error) {
+	out, err := t.outcome(ctx, l, run, stop, nil)
 	if how := (*RunError)(nil); errors.As(err, &how) {
-		return out, nil // the edit is stored; how the run stands is no failure of it
+		return out, nil
 	}
 	return out, err
 }
 
 // carried moves results of finished siblings to the edit's checkpoint, so that an edit loses no finished work.
-func (t *Thread) carried(d core.Def, v *view, cp *core.Checkpoint) ([]*core.Ended, error) {
-	before, after := core.Plan(v.from, t.identity(), ""), core.Plan(cp, t.identity(), "")
+func (t *Thread) carried(d core.Def, from *core.Checkpoint, ended []core.Ended, cp *core.Checkpoint) ([]*core.Ended, error) {
+	path := ""
+	if cp.Frame != nil {
+		path = cp.Frame.Path
+	}
+	before, after := core.Plan(from, t.identity(), path), core.Plan(cp, t.identity(), path)
 	var out []*core.Ended
 	for i := range before {
-		for _, e := range v.pos.Ended {
+		for _, e := range ended {
 			if e.Failed || e.Result.Task.ID != before[i].ID {
 				continue
 			}

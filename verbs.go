@@ -63,6 +63,8 @@ func (t *Thread) fits(verb Verb, cfg *runConfig) error {
 		misfit = "RunID"
 	case cfg.hold && verb != VerbFork && verb != VerbReplay:
 		misfit = "Hold"
+	case cfg.in != "" && verb != VerbEdit:
+		misfit = "In"
 	}
 	if misfit != "" {
 		return fmt.Errorf("pawl: thread %q: %s takes no %s option; nothing was done", t.id, verb, misfit)
@@ -260,9 +262,12 @@ func (t *Thread) Retry(ctx context.Context, options ...RunOption) (_ *Outcome, e
 }
 
 func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcome, error) {
-	v, err := t.look(ctx, d, func(r *records.Reader, seen *local.Seen) (*records.Stored, error) {
-		if seen.Run == nil || seen.Run.Before == 0 {
+	v, err := t.lookAt(ctx, d, func(r *records.Reader, seen *local.Seen) (*records.Stored, error) {
+		switch {
+		case seen.Run == nil || seen.Run.Before == 0:
 			return nil, nil
+		case seen.Run.Inside > 0:
+			return r.Nested(seen.Run.Inside)
 		}
 		return r.Checkpoint(seen.Run.Before)
 	})
@@ -286,15 +291,12 @@ func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcom
 	under(&run, d)
 	home := t.home(v, d)
 	run.N = home.NewRun()
-	var cps []*core.Checkpoint
+	pos, cps := &core.Position{Run: &run}, []*core.Checkpoint(nil)
 	if run.Kind == core.RunInput {
 		cps = t.start(ctx, d, home.Fresh, &run, v.from)
-	} else {
-		branch, err := t.branchAgain(ctx, d, home, &run, v)
-		if err != nil {
-			return nil, err
-		}
-		cps = []*core.Checkpoint{branch}
+		pos.Head = cps[len(cps)-1]
+	} else if pos, cps, err = t.branchAgain(ctx, d, home, &run, v); err != nil {
+		return nil, err
 	}
 	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{&aside, &run}, Withdraw: len(v.Open) > 0}
 	b.Do = t.flowing(run.Version(), t.eng.consenting(t.of(ctx, VerbRetry, &run, cfg.reason)))
@@ -307,7 +309,7 @@ func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcom
 	if len(b.Checkpoints) == 0 {
 		home.Queue(cps)
 	}
-	return t.execute(ctx, t.newLoop(d, &core.Position{Run: &run, Head: cps[len(cps)-1]}, home, cfg), home)
+	return t.execute(ctx, t.newLoop(d, pos, home, cfg), home)
 }
 
 // Cancel ends a run for good: what is open is withdrawn, and only retry or a new run go on. A run of any process is

@@ -71,6 +71,7 @@ type Run struct {
 	InputHash string
 	Edits     []Write  // changes that a fork starts with
 	Before    int64    // checkpoint before the input, or that a fork starts from; 0 for none
+	Inside    int64    `json:",omitempty"` // checkpoint of a child in it, that a fork starts from; 0 for none
 	Graphs    []string // digests of the topologies that it went on under, the newest last
 	Typed     int      `json:",omitempty"` // under which of them input and edits were given
 	Since     int      `json:",omitempty"` // which of them it started under, or was migrated or forced onto
