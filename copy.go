@@ -132,7 +132,7 @@ func copied(origin *core.Run, topology *core.Topology) *core.Run {
 // whole is a checkpoint that refers to nothing of another thread.
 func whole(from *core.Checkpoint) (*core.Checkpoint, error) {
 	cp := &core.Checkpoint{
-		Step: from.Step + 1, Source: core.SourceFork, Due: from.Due, Joins: from.Joins, Visited: from.Visited,
+		Step: from.Step + 1, Source: core.SourceFork, Due: from.Due, Later: from.Later, Joins: from.Joins, Visited: from.Visited,
 		Values: make([]*core.Value, len(from.Values)),
 	}
 	for i, v := range from.Values {

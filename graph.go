@@ -162,6 +162,9 @@ func (b *Builder[S]) surveyNodes(s *survey) {
 		if n.run == nil {
 			s.fault("node %q has a nil function", n.name)
 		}
+		if n.deferred && n.kind == core.KindWorker {
+			s.fault("worker %q: Defer: what is sent runs at once; defer a node that edges lead to", n.name)
+		}
 		for _, f := range n.faults {
 			s.fault("node %q: %s", n.name, f)
 		}

@@ -303,7 +303,7 @@ func (t *Thread) moveBack(ctx context.Context, v *view, cfg *runConfig) (*Migrat
 	}}
 	mv.cp = &core.Checkpoint{
 		Parent: v.from.N, Step: v.from.Step + 1, Source: core.Source(VerbMigrate), Run: v.Run.N, Graph: from.Graph,
-		Values: from.Values, Due: from.Due, Joins: from.Joins, Visited: from.Visited,
+		Values: from.Values, Due: from.Due, Later: from.Later, Joins: from.Joins, Visited: from.Visited,
 	}
 	for at, task := range core.Plan(from, t.identity(), "") {
 		for _, e := range before.pos.Ended {

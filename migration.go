@@ -37,6 +37,7 @@ type DueTask struct {
 	Node  string
 	Send  bool // to a worker, with Arg
 	Arg   json.RawMessage
+	Later bool // deferred: it runs once nothing else is due
 	Ended bool // it finished while others go on: its result is kept if its node stays, and is discarded if it is moved
 
 	task string
@@ -61,7 +62,7 @@ func (m *Moving) Rename(node, name string) {
 func (m *Moving) Move(node, to string) {
 	for i := range m.Due {
 		if p := &m.Due[i]; p.Node == node {
-			*p = DueTask{Node: to, Send: p.Send, Arg: p.Arg}
+			*p = DueTask{Node: to, Send: p.Send, Arg: p.Arg, Later: p.Later}
 		}
 	}
 }
@@ -196,10 +197,20 @@ func (mv *relocation) due(t *core.Topology, m *Moving) error {
 		case i > 0 && !p.Send && m.Due[i-1].Node == p.Node:
 			return fmt.Errorf("node %q is due twice; drop one of them", p.Node)
 		}
+		if p.Later && n.Defer {
+			mv.cp.Later = append(mv.cp.Later, p.Node)
+			continue
+		}
 		mv.cp.Due = append(mv.cp.Due, core.Due{Node: p.Node, Send: p.Send, Arg: p.Arg})
 		mv.tasks = append(mv.tasks, p.task)
-		mv.report.Due = append(mv.report.Due, p.Node)
 	}
+	if len(mv.cp.Due) == 0 {
+		for _, node := range mv.cp.Later {
+			mv.cp.Due, mv.tasks = append(mv.cp.Due, core.Due{Node: node}), append(mv.tasks, "")
+		}
+		mv.cp.Later = nil
+	}
+	mv.report.Due = append(mv.report.Due, dueNames(mv.cp.Due)...)
 	return nil
 }
 
@@ -293,6 +304,9 @@ func moving(d mover, old *core.Topology, v *view, thread string, tasks []core.Ta
 	for i, due := range v.from.Due {
 		ended := slices.ContainsFunc(v.pos.Ended, func(e core.Ended) bool { return !e.Failed && e.Result.Task.ID == tasks[i].ID })
 		m.Due = append(m.Due, DueTask{Node: due.Node, Send: due.Send, Arg: due.Arg, Ended: ended, task: tasks[i].ID})
+	}
+	for _, node := range v.from.Later {
+		m.Due = append(m.Due, DueTask{Node: node, Later: true})
 	}
 	for i, ch := range old.Channels {
 		stored := v.from.Values[i]

@@ -24,10 +24,11 @@ const (
 type NodeOption func(*nodeConfig)
 
 type nodeConfig struct {
-	policy  core.Policy
-	version int
-	uses    []Usable
-	faults  []string
+	policy   core.Policy
+	version  int
+	deferred bool
+	uses     []Usable
+	faults   []string
 }
 
 func (c *nodeConfig) fault(format string, args ...any) {
@@ -65,6 +66,10 @@ func Timeout(d time.Duration) NodeOption {
 
 // Durable makes what the node did durable before anything goes on, whatever the run's durability.
 func Durable() NodeOption { return func(c *nodeConfig) { c.policy.Durable = true } }
+
+// Defer makes a node run only once nothing else is due: what leads to it meanwhile is remembered, and counts once. It is
+// for the node that sums up branches of unequal length. What it leads to goes on as usual.
+func Defer() NodeOption { return func(c *nodeConfig) { c.deferred = true } }
 
 // Version declares a change of the node's meaning that its name and lines do not show: runs that are past the node, or
 // stand in it, do not go on under another version. The default is 1.
@@ -158,7 +163,7 @@ func newNode[S any](name string, kind core.NodeKind, opts []NodeOption) *node[S]
 
 // record is the node's entry in the topology, without its lines.
 func (n *node[S]) record() core.Node {
-	r := core.Node{Name: n.name, Kind: n.kind, Version: n.version, Durable: n.policy.Durable,
+	r := core.Node{Name: n.name, Kind: n.kind, Version: n.version, Durable: n.policy.Durable, Defer: n.deferred,
 		Uses: slices.Sorted(maps.Keys(n.policy.Uses))}
 	for _, u := range n.uses {
 		_, asks := u.(declared)

@@ -216,7 +216,7 @@ func (t *Thread) branch(d core.Def, home *local.Home, run *core.Run, from *core.
 	}
 	cp := &core.Checkpoint{
 		Step: from.Step + 1, Source: core.SourceFork, Run: run.N, Graph: len(run.Graphs) - 1, Values: values, Due: from.Due,
-		Joins: from.Joins, Visited: from.Visited,
+		Later: from.Later, Joins: from.Joins, Visited: from.Visited,
 	}
 	if run.AttemptN == 1 {
 		cp.Parent = from.N
@@ -303,7 +303,7 @@ func (t *Thread) writeEdit(ctx context.Context, d core.Def, v *view, writes []co
 	home := t.home(v, d)
 	cp := &core.Checkpoint{
 		Parent: v.from.N, Step: v.from.Step + 1, Source: core.SourceEdit, Run: run.N, Graph: len(run.Graphs) - 1, Values: values,
-		Due: v.from.Due, Joins: v.from.Joins, Visited: v.from.Visited,
+		Due: v.from.Due, Later: v.from.Later, Joins: v.from.Joins, Visited: v.from.Visited,
 	}
 	cp.N, cp.ID = home.Fresh()
 	b := local.Batch{

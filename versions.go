@@ -76,7 +76,7 @@ func (t *Thread) explained(ctx context.Context, err error) error {
 
 // pastOf are the names of the nodes that a run has met: only by them can it tell two graphs apart.
 func pastOf(cp *core.Checkpoint) []string {
-	return slices.Concat([]string{core.Start}, cp.Visited, dueNames(cp.Due))
+	return slices.Concat([]string{core.Start}, cp.Visited, cp.Later, dueNames(cp.Due))
 }
 
 // strays compares the graph of a thread's head with another as far as a verb that goes on from there would: a run that

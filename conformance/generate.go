@@ -103,6 +103,8 @@ func (g *generator) lines() {
 // workers lets one node send payloads.
 func (g *generator) workers() {
 	if !g.some(4) {
+		last := &g.s.Nodes[len(g.s.Nodes)-1] // beside payloads a deferred node runs early in LangGraph, and late in Pawl
+		last.Defer = g.some(2)
 		return
 	}
 	from := &g.s.Nodes[g.IntN(len(g.s.Nodes))]

@@ -67,6 +67,9 @@ func (s *Scenario) graph(count *entries) (*pawl.Graph[State], error) {
 		if n.Tries > 1 {
 			options = append(options, pawl.Tries(n.Tries), pawl.Backoff(0, 0))
 		}
+		if n.Defer {
+			options = append(options, pawl.Defer())
+		}
 		for _, l := range n.Do {
 			if l.Ask != "" {
 				options = append(options, pawl.Uses(question{Name: l.Ask}))

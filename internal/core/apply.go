@@ -185,13 +185,36 @@ func route(cp *Checkpoint, t *Topology, next *Checkpoint, results []Result) erro
 		next.Joins = joins
 	}
 	slices.Sort(nodes)
+	next.Later = cp.Later
 	for i, n := range nodes {
-		if n != End && (i == 0 || nodes[i-1] != n) {
+		switch {
+		case n == End || i > 0 && nodes[i-1] == n:
+		case t.defers(n):
+			next.Later = later(next.Later, n)
+		default:
 			next.Due = append(next.Due, Due{Node: n})
 		}
 	}
-	next.Due = append(next.Due, sends...)
+	if next.Due = append(next.Due, sends...); len(next.Due) == 0 {
+		for _, n := range next.Later {
+			next.Due = append(next.Due, Due{Node: n})
+		}
+		next.Later = nil
+	}
 	return nil
+}
+
+func (t *Topology) defers(node string) bool {
+	n, ok := t.Node(node)
+	return ok && n.Defer
+}
+
+// later adds a node to a sorted list that earlier checkpoints share.
+func later(list []string, node string) []string {
+	if i, found := slices.BinarySearch(list, node); !found {
+		return slices.Insert(slices.Clone(list), i, node)
+	}
+	return list
 }
 
 func copyJoins(in map[string][]string) map[string][]string {

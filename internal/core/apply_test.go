@@ -331,6 +331,35 @@ func TestJoins(t *testing.T) {
 	}
 }
 
+func TestDeferredNodesRunWhenNothingElseIsDue(t *testing.T) {
+	t.Parallel()
+	top := board().edge("a", "b", "w").edge("b", "w").edge("c", "d", "w")
+	w, _ := top.Node("w")
+	d, _ := top.Node("d")
+	w.Defer, d.Defer = true, true
+	due := func(cp *Checkpoint) string { return fmt.Sprint(dueTexts(cp.Due), cp.Later) }
+	before := first(top, nil)
+	led := mustApply(t, before, top, wrote("a"))
+	again := mustApply(t, led, top, wrote("b"), wrote("c").to(Due{Node: "a"}))
+	free := mustApply(t, again, top, wrote(Start))
+	sent := mustApply(t, led, top, wrote("b").to(sendTo("w", "1")))
+	over := mustApply(t, free, top, wrote("d"), wrote("w"))
+	for _, c := range []struct{ when, got, want string }{
+		{"another is due", due(led), "[b] [w]"},
+		{"led to again, and another with it", due(again), "[a] [d w]"},
+		{"nothing else is due", due(free), "[d w] []"},
+		{"a payload is sent to it, which runs at once", due(sent), "[w=1] [d w]"},
+		{"it ran", due(over), "[] []"},
+		{"it alone is led to", due(mustApply(t, before, top, wrote("c"))), "[d w] []"},
+		{"a join leads to it", due(mustApply(t, before, top, wrote("a"), wrote("b"))), "[b] [d w]"},
+		{"the checkpoint before is as it was", due(led), "[b] [w]"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: due and later are %s; want %s", c.when, c.got, c.want)
+		}
+	}
+}
+
 func TestVisited(t *testing.T) {
 	t.Parallel()
 	top := board()

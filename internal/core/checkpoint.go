@@ -26,6 +26,7 @@ type Checkpoint struct {
 
 	Values  []*Value            // by channel, in the topology's order; nil: never written
 	Due     []Due               // nodes by name, then sends in order
+	Later   []string            // deferred nodes that were led to while others are due, sorted
 	Joins   map[string][]string // joins that some, not all, sources have reached
 	Visited []string            // paths of nodes that have run in this run, sorted
 	Graph   int                 // which of the run's graphs it was made under

@@ -176,7 +176,7 @@ func (p *Position) Past() []string {
 	var out []string
 	for _, children := range p.Children {
 		for _, c := range children {
-			inside := append(slices.Clone(c.Head.Visited), c.Past()...)
+			inside := slices.Concat(c.Head.Visited, c.Head.Later, c.Past())
 			for _, d := range c.Head.Due {
 				inside = append(inside, d.Node)
 			}

@@ -20,6 +20,7 @@ type plain struct {
 	summed                  bool
 	table                   map[string]any
 	due                     []string // nodes and, as "node=arg", sends
+	later                   []string // deferred ones that were led to
 	joined                  map[string]bool
 }
 
@@ -144,7 +145,20 @@ func (p *plain) lead(top *Topology, acts []act) {
 			}
 		}
 	}
-	p.due = append(slices.Sorted(maps.Keys(nodes)), sends...)
+	for _, to := range p.later {
+		nodes[to] = true
+	}
+	p.later = nil
+	for _, to := range slices.Sorted(maps.Keys(nodes)) {
+		if n, _ := top.Node(to); n.Defer {
+			p.later = append(p.later, to)
+		} else {
+			p.due = append(p.due, to)
+		}
+	}
+	if p.due = append(p.due, sends...); len(p.due) == 0 {
+		p.due, p.later = p.later, nil
+	}
 }
 
 // json shows the state as the channels' texts.
@@ -174,6 +188,7 @@ func (d dice) graph() *Topology {
 	top.Joins = nil
 	for i := range top.Nodes {
 		n := &top.Nodes[i]
+		n.Defer = n.Name != Start && d.IntN(4) == 0
 		for _, to := range []string{"a", "b", "c", "d", "w"} {
 			if d.IntN(4) == 0 {
 				n.Edges = append(n.Edges, to)
@@ -379,6 +394,9 @@ func compare(t *testing.T, top *Topology, k pair, i int) {
 	}
 	if got := dueTexts(k.cp.Due); !slices.Equal(got, k.p.due) {
 		t.Fatalf("checkpoint %d: due are %v, and %v in the interpreter", i, got, k.p.due)
+	}
+	if !slices.Equal(k.cp.Later, k.p.later) {
+		t.Fatalf("checkpoint %d: later come %v, and %v in the interpreter", i, k.cp.Later, k.p.later)
 	}
 	waiting := map[string]bool{}
 	for _, j := range top.Joins {

@@ -62,6 +62,7 @@ type Node struct {
 	Kind    NodeKind `json:"kind"`
 	Version int      `json:"version"`
 	Durable bool     `json:"durable,omitempty"`
+	Defer   bool     `json:"defer,omitempty"`   // runs once nothing else is due
 	Uses    []string `json:"uses,omitempty"`    // names of interrupts and effects, sorted
 	Asks    []string `json:"asks,omitempty"`    // of these, what a person answers or approves
 	Sends   []string `json:"sends,omitempty"`   // of these, the effects

@@ -120,6 +120,7 @@ func compareChild(was *Child, now *Topology, past []string) *Difference {
 func compareNode(a, b *Node) *Difference {
 	for _, c := range []struct{ what, a, b string }{
 		{"kind of node", string(a.Kind), string(b.Kind)},
+		{"deferral of node", deferral(a), deferral(b)},
 		{"version of node", fmt.Sprint(a.Version), fmt.Sprint(b.Version)},
 		{"edges of node", leads(a.Edges), leads(b.Edges)},
 		{"route targets of node", strings.Join(a.Targets, ", "), strings.Join(b.Targets, ", ")},
@@ -130,6 +131,13 @@ func compareNode(a, b *Node) *Difference {
 		}
 	}
 	return nil
+}
+
+func deferral(n *Node) string {
+	if n.Defer {
+		return "deferred"
+	}
+	return "not deferred"
 }
 
 // inserted finds a node that is new, that a node now leads to, and that leads on to one which it led to before.

@@ -22,6 +22,7 @@ type checkpointBody struct {
 	Graph   int                 `json:"g"`
 	Values  map[string]Ref      `json:"v"` // by channel
 	Due     []dueBody           `json:"d"`
+	Later   []string            `json:"l"`
 	Joins   map[string][]string `json:"j"`
 	Visited string              `json:"z"` // bits over the topology's nodes, hex
 }
@@ -81,7 +82,7 @@ func (b Box) readCheckpoint(kind, thread string, row storage.Row) (*Stored, erro
 	}
 	cp := &core.Checkpoint{
 		N: n, ID: id.String(), Parent: body.Parent, Step: int(row.Fields[2].(int64)), Source: body.Source,
-		Run: body.Run, Graph: body.Graph, Seq: row.Fields[1].(int64), Joins: body.Joins,
+		Run: body.Run, Graph: body.Graph, Seq: row.Fields[1].(int64), Later: body.Later, Joins: body.Joins,
 	}
 	for _, d := range body.Due {
 		cp.Due = append(cp.Due, core.Due(d))

@@ -68,6 +68,14 @@ func appendCheckpoint(out []byte, cp *core.Checkpoint, t *core.Topology) ([]byte
 	if err == nil {
 		out, err = appendDue(out, cp.Due)
 	}
+	before := `,"l":[`
+	for _, node := range cp.Later {
+		out = appendText(append(out, before...), node)
+		before = ","
+	}
+	if before == "," {
+		out = append(out, ']')
+	}
 	if err == nil && len(cp.Joins) > 0 {
 		var joins []byte
 		joins, err = json.Marshal(cp.Joins)

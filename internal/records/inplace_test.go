@@ -80,7 +80,7 @@ func TestABodyReadsAsEncodingJSONHasIt(t *testing.T) {
 		if s.kind != Checkpoint {
 			continue
 		}
-		want := `{"p":4,"r":3,"s":"fork","g":1,"v":{"n":9},"d":["ping",["pong",{"a":1.50}],["pong",null]],"j":{"ping+pong\u003epong":["ping"]},"z":"e"}`
+		want := `{"p":4,"r":3,"s":"fork","g":1,"v":{"n":9},"d":["ping",["pong",{"a":1.50}],["pong",null]],"l":["pong"],"j":{"ping+pong\u003epong":["ping"]},"z":"e"}`
 		if got := string(s.row.Body[5:]); got != want {
 			t.Errorf("written as\n%s\nwant\n%s", got, want)
 		}

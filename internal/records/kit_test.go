@@ -117,7 +117,7 @@ func samples(t testing.TB, b Box) []sample {
 	cp := &core.Checkpoint{
 		N: 5, ID: "01890a5d-ac96-774b-bcce-b302099a8057", Parent: 4, Step: 12, Source: core.SourceFork, Run: 3, Seq: 41,
 		Due:   []core.Due{{Node: "ping"}, {Node: "pong", Send: true, Arg: []byte(`{"a":1.50}`)}, {Node: "pong", Send: true, Arg: []byte("null")}},
-		Joins: map[string][]string{"ping+pong>pong": {"ping"}}, Visited: []string{"ping", "pong", "sub|deep"}, Graph: 1,
+		Later: []string{"pong"}, Joins: map[string][]string{"ping+pong>pong": {"ping"}}, Visited: []string{"ping", "pong", "sub|deep"}, Graph: 1,
 	}
 	put(Checkpoint, &Stored{Checkpoint: cp, Refs: map[string]Ref{"n": {N: 9}}}, func(row storage.Row) (any, error) {
 		s, err := b.ReadCheckpoint(threadID, row)

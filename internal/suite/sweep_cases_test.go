@@ -31,6 +31,16 @@ func sweepFanOut(t *testing.T) sweepDrive {
 		Join([]string{"a", "b", "c"}, "end")), "t")
 }
 
+// sweepDeferred sums up branches of unequal length, one of which asks.
+func sweepDeferred(t *testing.T) sweepDrive {
+	return toTheEnd(built(t, pawl.New[sweepState]("deferred").
+		Node("plan", steps("plan")).
+		Node("a", asks("a"), pawl.Uses(sweepQuestion)).
+		Node("b", steps("b")).
+		Node("sum", steps("sum"), pawl.Defer()).
+		Edge(pawl.Start, "plan").Edge("plan", "a").Edge("plan", "sum").Edge("a", "b").Edge("b", "sum")), "t")
+}
+
 // sweepSeveral asks three questions in one node, two of them beside each other.
 func sweepSeveral(t *testing.T) sweepDrive {
 	node := func(ctx context.Context, s *sweepState) error {

@@ -68,6 +68,7 @@ func sweepCases(t *testing.T) []sweepCase {
 	return []sweepCase{
 		{name: "chain", drive: sweepChain(t)},
 		{name: "fan-out", drive: sweepFanOut(t)},
+		{name: "deferred", drive: sweepDeferred(t)},
 		{name: "several-questions", drive: sweepSeveral(t)},
 		{name: "loop", drive: sweepLoop(t)},
 		{name: "workers", drive: sweepWorkers(t)},
