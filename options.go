@@ -119,6 +119,7 @@ type Actor struct {
 	ID     string   `json:"id"`
 	Groups []string `json:"groups,omitempty"`
 	Kind   string   `json:"kind,omitempty"` // "person", "service", "unverified"
+	Door   string   `json:"door,omitempty"` // by which they came: "command line", "inbox"; empty: the program itself
 }
 
 type actorKey struct{}

@@ -95,7 +95,7 @@ func hashBytes(h Hash) []byte {
 // clean makes all text valid UTF-8, as which it is stored: what is hashed is what is read back.
 func (r *Row) clean() {
 	for _, s := range []*string{
-		&r.Lineage, &r.Run, &r.Attempt, &r.Operation, &r.Approval, &r.Effect, &r.Ref, &r.Question, &r.Actor.ID, &r.Actor.Kind,
+		&r.Lineage, &r.Run, &r.Attempt, &r.Operation, &r.Approval, &r.Effect, &r.Ref, &r.Question, &r.Actor.ID, &r.Actor.Kind, &r.Actor.Door,
 		&r.Action, &r.Before, &r.After, &r.Digest, &r.View, &r.Receipt, &r.Reason,
 	} {
 		*s = strings.ToValidUTF8(*s, "\ufffd")

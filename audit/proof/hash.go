@@ -34,6 +34,7 @@ type Actor struct {
 	ID     string   `json:"id"`
 	Groups []string `json:"groups,omitempty"`
 	Kind   string   `json:"kind,omitempty"`
+	Door   string   `json:"door,omitempty"`
 }
 
 // Row is one row of the trail. Its tenant is said once, by what holds the row.
@@ -75,7 +76,7 @@ func (r *Row) Sum() Hash {
 	b = append(b, rowDomain...)
 	b = text(b, r.Tenant, r.Thread)
 	b = number(b, r.N)
-	b = text(b, r.Lineage, r.Run, r.Attempt, r.Operation, r.Approval, r.Effect, r.Ref, r.Question, r.Actor.ID, r.Actor.Kind)
+	b = text(b, r.Lineage, r.Run, r.Attempt, r.Operation, r.Approval, r.Effect, r.Ref, r.Question, r.Actor.ID, r.Actor.Kind, r.Actor.Door)
 	b = number(b, int64(len(r.Actor.Groups)))
 	b = text(b, r.Actor.Groups...)
 	b = text(b, r.Action, r.Before, r.After, r.Digest, r.View, r.Receipt, r.Reason)

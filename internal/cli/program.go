@@ -186,7 +186,7 @@ const moreFormats = "formats"
 
 // who acts: the system's user, or under a name that they give themselves.
 func (p *Program) who() pawl.Actor {
-	a := pawl.Actor{ID: p.User, Kind: "unverified", Groups: slices.Concat(p.Groups, p.groups)}
+	a := pawl.Actor{ID: p.User, Kind: "unverified", Door: "command line", Groups: slices.Concat(p.Groups, p.groups)}
 	if p.actor != "" && p.actor != p.User {
 		a.ID, a.Kind = p.actor, "unverified, given by "+p.User
 	}

@@ -107,10 +107,10 @@ func TestWho(t *testing.T) {
 		env  map[string]string
 		want pawl.Actor
 	}{
-		"the user":     {nil, nil, pawl.Actor{ID: "ann", Kind: "unverified", Groups: []string{"staff"}}},
-		"flag":         {[]string{"--actor", "bob", "--group", "a,b"}, map[string]string{"PAWL_ACTOR": "eve", "PAWL_GROUP": "z"}, pawl.Actor{ID: "bob", Kind: "unverified, given by ann", Groups: []string{"staff", "a", "b"}}},
-		"environment":  {nil, map[string]string{"PAWL_ACTOR": "eve", "PAWL_GROUP": "z"}, pawl.Actor{ID: "eve", Kind: "unverified, given by ann", Groups: []string{"staff", "z"}}},
-		"the own name": {[]string{"--actor", "ann"}, nil, pawl.Actor{ID: "ann", Kind: "unverified", Groups: []string{"staff"}}},
+		"the user":     {nil, nil, pawl.Actor{ID: "ann", Kind: "unverified", Door: "command line", Groups: []string{"staff"}}},
+		"flag":         {[]string{"--actor", "bob", "--group", "a,b"}, map[string]string{"PAWL_ACTOR": "eve", "PAWL_GROUP": "z"}, pawl.Actor{ID: "bob", Kind: "unverified, given by ann", Door: "command line", Groups: []string{"staff", "a", "b"}}},
+		"environment":  {nil, map[string]string{"PAWL_ACTOR": "eve", "PAWL_GROUP": "z"}, pawl.Actor{ID: "eve", Kind: "unverified, given by ann", Door: "command line", Groups: []string{"staff", "z"}}},
+		"the own name": {[]string{"--actor", "ann"}, nil, pawl.Actor{ID: "ann", Kind: "unverified", Door: "command line", Groups: []string{"staff"}}},
 	} {
 		var out, talk bytes.Buffer
 		env := testEnv(&out, &talk)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/approval"
@@ -263,6 +264,57 @@ func behindAReceipt(t *testing.T, _ *report) {
 		o.sequenced(t)
 		var doc bytes.Buffer
 		anchor, err := audit.Export(ctx, o.db, "t1", &doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offline(t, doc.Bytes(), anchor)
+	})
+}
+
+// monthsLater is S002-17: the thread is gone for half a year, and the receipt still leads to all of it.
+func monthsLater(t *testing.T, _ *report) {
+	onEachClock(t, func(t *testing.T, h *home) {
+		target, o := pawltest.NewTarget(pawltest.TargetKeys), firmIn(t, h)
+		th := build(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
+		out, err := th.Run(t.Context(), orderFor("17"))
+		mustWaitFor(t, out, err, 1)
+		inbox := func(id string) context.Context {
+			return pawl.WithActor(t.Context(), pawl.Actor{ID: id, Groups: []string{"finance"}, Kind: "person", Door: "inbox"})
+		}
+		r, err := o.approvals.Show(inbox("cfo"), o.requests(t)[0].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().UTC()
+		if _, err := o.approvals.Approve(inbox("cfo"), r.ID, approval.Decision{Digest: r.Call, Reason: "checked"}); err != nil {
+			t.Fatal(err)
+		}
+		out, err = th.Resume(t.Context())
+		mustBeDone(t, out, err)
+		got := o.operation(t).Receipt
+		if err := th.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o.sequenced(t)
+		later(180 * day)
+		fresh := firmIn(t, h)
+		rows, err := audit.Trail(t.Context(), fresh.db, "t1", got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		by := map[string]audit.Row{}
+		for _, row := range rows {
+			by[row.Action] = row
+		}
+		same(t, "who was shown it, by which door", by["approval.viewed"].Actor.ID+", "+by["approval.viewed"].Actor.Door, "cfo, inbox")
+		same(t, "which view", by["approval.viewed"].View, r.ViewDigest)
+		same(t, "who answered, by which door", by["approval.granted"].Actor.ID+", "+by["approval.granted"].Actor.Door, "cfo, inbox")
+		same(t, "when", by["approval.granted"].At.Equal(at), true)
+		same(t, "which call ran", by["effect.dispatched"].Digest, r.Call)
+		same(t, "with which receipt", by["effect.committed"].Receipt, got)
+		same(t, "the trail", fresh.verified(t).Honest(), true)
+		var doc bytes.Buffer
+		anchor, err := audit.Export(t.Context(), fresh.db, "t1", &doc)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func seed002() []scenario {
 			t.Run("approval", func(t *testing.T) { nobodyAnswers(t, r) })
 			t.Run("question", func(t *testing.T) { plainQuestionExpires(t, r) })
 		}},
-		{id: "S002-17", waits: "effects, approvals, audit"},
+		{id: "S002-17", run: monthsLater},
 		{id: "S002-18", waits: "compensations of effects (later)"},
 		{id: "S002-19", waits: "temporal"},
 		{id: "S002-20", waits: "temporal"},
