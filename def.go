@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 
@@ -37,11 +38,18 @@ func (d *def[S]) Child(name string) (core.Def, bool) {
 	return c, ok
 }
 
-// used is what a node declares under a name; all that declare it mean the same.
+// used is what a node declares under a name, here or in a child; all that declare it in one graph mean the same.
 func (d *def[S]) used(name string) Usable {
 	for _, n := range d.nodes {
 		for _, u := range n.uses {
 			if u.UseName() == name {
+				return u
+			}
+		}
+	}
+	for _, child := range slices.Sorted(maps.Keys(d.children)) {
+		if c, ok := d.children[child].(interface{ used(name string) Usable }); ok {
+			if u := c.used(name); u != nil {
 				return u
 			}
 		}

@@ -197,6 +197,9 @@ func (e *Engine) Stats() Stats {
 
 // allowed asks Options.Allow, before anything is read.
 func (e *Engine) allowed(ctx context.Context, v VerbInfo) error {
+	if e == nil || e.house == nil {
+		return errors.New("pawl: there is no engine; make one with NewEngine; nothing was done")
+	}
 	e.mu.Lock()
 	closed := e.closed
 	e.mu.Unlock()

@@ -343,7 +343,12 @@ func moveQuestion(tx storage.Tx, box records.Box, q *core.Question) (bool, error
 }
 
 // TenantName is the tenant whose threads this view of the engine sees.
-func (e *Engine) TenantName() string { return e.tenant }
+func (e *Engine) TenantName() string {
+	if e == nil {
+		return ""
+	}
+	return e.tenant
+}
 
 // Allowed asks Options.Allow, for doors of other packages, before they read anything. The actor and the tenant are filled
 // in. A refusal matches [ErrDenied].

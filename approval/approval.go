@@ -76,6 +76,7 @@ type Request struct {
 	Version    string   `json:",omitempty"` // of the graph
 	Starters   []string `json:",omitempty"` // who started the run; empty: not known
 	Editor     string   `json:",omitempty"` // who made the call what it is, if not the graph
+	Editors    []string `json:",omitempty"` // all who had a part in that; none of them approves it
 	Instead    string   `json:",omitempty"` // the request in whose place it was made
 	Why        string   `json:",omitempty"` // it was made in that place
 	Diff       []Change `json:",omitempty"` // what differs from the call before

@@ -27,8 +27,8 @@ func RefuseEdit(tx storage.Tx, r *Request, actor pawl.Actor, why string) error {
 }
 
 // Replace supersedes a request by one for what the actor made of its call, in the Update that changes the operation: both
-// are written, and the thread waits for the new one. The caller gives Operation, Call, View, Redaction and Diff. A call that
-// was denied before is refused as [*DeniedError]; a request whose thread does not wait any more as [*DecidedError]. A refusal
+// are written, and the thread waits for the new one. The caller gives Operation, Call, View, Redaction, Diff and
+// Editors. A call that was denied before is refused as [*DeniedError]; a request whose thread does not wait any more as [*DecidedError]. A refusal
 // leaves everything as it is.
 func Replace(tx storage.Tx, eng *pawl.Engine, old *Request, made Request, actor pawl.Actor, reason string) (r *Request, refused, err error) {
 	no, found, err := Remembered(tx, old.Tenant, old.Effect, old.Ref, made.Call)
@@ -40,7 +40,7 @@ func Replace(tx storage.Tx, eng *pawl.Engine, old *Request, made Request, actor 
 	}
 	next := *old
 	next.Operation, next.Call, next.View, next.Redaction, next.Diff = made.Operation, made.Call, made.View, made.Redaction, made.Diff
-	next.Editor, next.Instead, next.Why = actor.ID, old.ID, fmt.Sprintf("changed by %q", actor.ID)
+	next.Editor, next.Editors, next.Instead, next.Why = actor.ID, made.Editors, old.ID, fmt.Sprintf("changed by %q", actor.ID)
 	if reason != "" {
 		next.Why += ": " + reason
 	}

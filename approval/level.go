@@ -124,7 +124,7 @@ func (r *Request) entitled(now time.Time, to State, actor pawl.Actor) (Level, st
 		return Level{}, "nobody is named as the one who decides; use pawl.WithActor"
 	case actor.Kind == "service":
 		return Level{}, "services decide nothing"
-	case to == Granted && actor.ID == r.Editor:
+	case to == Granted && (actor.ID == r.Editor || slices.Contains(r.Editors, actor.ID)):
 		return Level{}, "they changed the call themselves, and somebody else must approve what they made of it"
 	}
 	why := "this is neither their id nor one of their groups"

@@ -12,7 +12,7 @@ import (
 
 // Open asks for one call of an operation, inside an Update of the task that wants to make it: the request, the wait that
 // the thread shows, and the line in the trail are written together or not at all. The caller gives Effect, Ref,
-// Operation, Call, View, Redaction, Levels, and where there was another call before Editor, Instead, Why and Diff; everything
+// Operation, Call, View, Redaction, Levels, and where there was another call before Editor, Editors, Instead, Why and Diff; everything
 // else is filled in. View and Diff must be redacted already.
 //
 // A request of this task and call that still waits, or that is granted and not yet used, is returned as it is. One for
@@ -99,7 +99,7 @@ func (r *Request) complete() error {
 		Tenant: r.Tenant, Lineage: r.Lineage, Thread: r.Thread, Graph: r.Graph, Run: r.Run, Attempt: r.Attempt, Node: r.Node, Task: r.Task,
 		Effect: r.Effect, Ref: r.Ref, Operation: r.Operation, Call: r.Call, View: r.View, ViewDigest: digest, Redaction: r.Redaction,
 		Policy: r.Policy, Version: r.Version,
-		To: r.Levels[0].To, Levels: r.Levels, Starters: r.Starters, Editor: r.Editor, Instead: r.Instead, Why: r.Why, Diff: r.Diff,
+		To: r.Levels[0].To, Levels: r.Levels, Starters: r.Starters, Editor: r.Editor, Editors: r.Editors, Instead: r.Instead, Why: r.Why, Diff: r.Diff,
 	}
 	return nil
 }

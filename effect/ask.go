@@ -42,7 +42,7 @@ func (w *doing) supersede(tx storage.Tx, s *seen) error {
 	why := "the task wants to make another call"
 	if was, err := w.led.ring.open(s.op, paramsOf); err == nil {
 		path, _, _ := core.DocumentDifference(was, w.doc)
-		why += ", first different at " + path
+		why += ", first different at " + w.led.text(path)
 	}
 	if s.request != nil {
 		if err := approval.Supersede(tx, w.info.Tenant, s.request.ID, why); err != nil {
@@ -97,7 +97,7 @@ func (w *doing) ask(ctx context.Context, was *seen, what step) error {
 		}
 		r := again
 		r.Effect, r.Ref, r.Operation, r.Call, r.View = w.d.name, w.ref.String(), s.op.Key, w.callOf(s.op), view
-		r.Redaction, r.Policy, r.Levels, r.Editor = w.led.redactor.Revision(), w.led.policy, w.d.levels, s.op.Editor
+		r.Redaction, r.Policy, r.Levels, r.Editor, r.Editors = w.led.redactor.Revision(), w.led.policy, w.d.levels, s.op.Editor, s.op.Editors
 		_, err := approval.Open(ctx, tx, w.task, r)
 		return err
 	})
@@ -133,6 +133,9 @@ func (l *Ledger) diff(old, doc []byte) ([]approval.Change, error) {
 		if path := dollar(c.Path, old); l.redactor.Hides(old, path) || l.redactor.Hides(doc, path) {
 			all[i] = approval.Change{Path: c.Path, Hidden: true}
 		}
+		if all[i].Path = l.text(c.Path); all[i].Path != c.Path { // a name is text, and may hold a secret itself
+			all[i] = approval.Change{Path: all[i].Path, Hidden: true}
+		}
 	}
 	return all, err
 }
@@ -146,7 +149,7 @@ func (l *Ledger) view(name string, ref Reference, material []string, params []by
 	}
 	e := &HiddenError{Effect: name, Ref: ref}
 	for _, field := range material {
-		if red.Hides(params, "$."+field) {
+		if red.Hides(params, "$"+named(field)) {
 			e.Fields = append(e.Fields, field)
 		}
 	}

@@ -154,6 +154,10 @@ func (d *Desk) find(tx storage.Tx, key string) (*Operation, error) {
 	if len(key) < 8 {
 		return nil, missing
 	}
+	if len(key) > 64 {
+		missing.ID = strings.ToValidUTF8(key[:64], "") + "..."
+		return nil, missing
+	}
 	rows, err := tx.List(operations, storage.Query{
 		Index: "by_op", Range: storage.Range{Prefix: []any{d.eng.TenantName()}, From: key, To: key + "~"}, Limit: 2,
 	})

@@ -24,7 +24,7 @@ func (w *doing) dispatch(ctx context.Context, s *seen, what step) (receipt []byt
 	} else if params, err = w.led.ring.open(s.op, paramsOf); err != nil {
 		return nil, false, err
 	}
-	return w.attempt(ctx, what, params, func(tx storage.Tx, s *seen) (grounds, error) { return w.authorise(tx, s, what, sealed) })
+	return w.attempt(ctx, s, what, params, func(tx storage.Tx, s *seen) (grounds, error) { return w.authorise(tx, s, what, sealed) })
 }
 
 // authorise makes the operation of a dispatch, or spends the grant of the one that is there, and gathers what T3 asks for.
@@ -56,7 +56,7 @@ func (w *doing) again(ctx context.Context, s *seen) (receipt []byte, again bool,
 	if err != nil {
 		return nil, false, err
 	}
-	return w.attempt(ctx, toSettle, params, func(_ storage.Tx, s *seen) (grounds, error) {
+	return w.attempt(ctx, s, toSettle, params, func(_ storage.Tx, s *seen) (grounds, error) {
 		return grounds{keyed: s.op.sendable(w.d.keys, s.now), budget: s.op.Attempts < w.d.budget}, nil
 	})
 }
@@ -67,16 +67,19 @@ func (w *doing) permitted(ctx context.Context, s *seen) (receipt []byte, again b
 	if err != nil {
 		return nil, false, err
 	}
-	return w.attempt(ctx, toPermitted, params, func(storage.Tx, *seen) (grounds, error) { return grounds{}, nil })
+	return w.attempt(ctx, s, toPermitted, params, func(storage.Tx, *seen) (grounds, error) { return grounds{}, nil })
 }
 
 // attempt is one dispatch: T3, T8 or T13, on the grounds of what prepare does in the same Update. The parameters can be
-// read before anything is recorded.
-func (w *doing) attempt(ctx context.Context, what step, params []byte, prepare func(tx storage.Tx, s *seen) (grounds, error)) (receipt []byte, again bool, err error) {
+// read before anything is recorded, and are those of the very operation that was looked at.
+func (w *doing) attempt(ctx context.Context, was *seen, what step, params []byte, prepare func(tx storage.Tx, s *seen) (grounds, error)) (receipt []byte, again bool, err error) {
 	w.four = w.d.four != nil && w.d.four(params)
 	var op *Operation
 	var a *Attempt
 	err = w.update(ctx, what, func(_ context.Context, tx storage.Tx, s *seen) error {
+		if what != toMint && s.op.Key != was.op.Key {
+			return errMoved
+		}
 		f, err := prepare(tx, s)
 		if err != nil {
 			return err
@@ -112,7 +115,7 @@ func (w *doing) dispatched(tx storage.Tx, s *seen, f grounds) (*Operation, *Atte
 		return nil, nil, w.heldBack(&op, f, err)
 	}
 	op.at(w.info)
-	op.Call, op.FourEyes, op.Queue, op.Attempts = call, w.four, w.d.queue, a.N
+	op.Call, op.FourEyes, op.Queue, op.Attempts, op.lag = call, w.four, w.d.queue, a.N, w.d.settle
 	if op.Last = s.now; op.First.IsZero() {
 		op.First = s.now
 	}

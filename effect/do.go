@@ -208,6 +208,7 @@ func (w *doing) changed(ctx context.Context, s *seen) error {
 	path := ""
 	if err == nil {
 		path, _, _ = core.DocumentDifference(was, w.doc)
+		path = w.led.text(path)
 	}
 	e := &ChangedError{
 		Effect: w.d.name, Ref: w.ref, Operation: s.op.Key, State: s.op.State, Thread: s.op.Thread, Path: path,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,7 +54,7 @@ func (e *EditError) Error() string {
 // one Update. What the node proposed stays on record, so that the node, entered again, still finds its operation; it gets the
 // receipt of what ran, and [Effect.Result] tells it what that was.
 //
-// Whoever may decide the request may change it, and somebody else must approve the change. The parameters keep their types
+// Whoever may decide the request may change it, and somebody must approve it who has changed nothing of it. The parameters keep their types
 // and are checked against the effect's type, and by its rules where the effect's code is known here; else before the
 // dispatch. What redaction hides is not changed. Refusals: [pawl.ErrNotFound], [*approval.ForbiddenError],
 // [*approval.DecidedError], [*approval.ExpiredError], [*approval.DigestError], [*approval.DeniedError], [*EditError],
@@ -122,7 +123,7 @@ func (d *Desk) edit(ctx context.Context, id string, e Edit) (*approval.Request, 
 			out, refused, err = d.replace(tx, r, op, next, made, actor, e.Reason)
 		}
 		if refusal = refused; err == nil && refused != nil {
-			err = approval.RefuseEdit(tx, r, actor, refused.Error())
+			err = approval.RefuseEdit(tx, r, actor, d.led.text(refused.Error()))
 		}
 		return err
 	})
@@ -177,11 +178,14 @@ func (d *Desk) revised(was *approval.Request, op *Operation, e Edit, actor pawl.
 	}
 	next := *op
 	next.Key, next.Revision, next.State, next.Reason, next.rev = "", op.Revision+1, absent, "", 0
-	next.Attempts, next.Grant, next.Spent, next.Editor, next.Authorised = 0, "", nil, actor.ID, print
+	next.Attempts, next.Grant, next.Spent, next.Authorised = 0, "", nil, print
+	if next.Editor = actor.ID; !slices.Contains(op.Editors, actor.ID) {
+		next.Editors = append(slices.Clip(op.Editors), actor.ID)
+	}
 	next.Key = mint(op.Tenant, op.Effect, op.Ref, next.Revision, print, op.Policy)
 	next.Call = callDigest(op.Tenant, op.Effect, op.Ref, print, op.Target, was.Policy, op.Graph, was.Version)
 	next.params, next.outcome = d.led.ring.seal(op.Tenant, op.Effect, op.Ref, print, paramsOf, doc), nil
-	made.Operation, made.Call, made.Redaction = next.Key, next.Call, d.led.redactor.Revision()
+	made.Operation, made.Call, made.Redaction, made.Editors = next.Key, next.Call, d.led.redactor.Revision(), next.Editors
 	if made.View, err = d.led.view(op.Effect, op.Ref, op.fields, doc); err == nil {
 		made.Diff, err = d.led.diff(old, doc)
 	}
@@ -208,6 +212,9 @@ func (d *Desk) faults(op *Operation, doc []byte) (out []EditFault) {
 func (d *Desk) declared(op *Operation) *declaration {
 	if decl := d.led.effects[op.Effect]; decl != nil {
 		return decl
+	}
+	if d.eng == nil {
+		return nil
 	}
 	if e, ok := d.eng.Used(op.Graph, op.Effect).(Declared); ok {
 		if decl, err := e.declared(); err == nil {
@@ -279,12 +286,21 @@ func dollar(path string, doc []byte) string {
 			}
 			continue
 		}
-		b.WriteString("." + step)
+		b.WriteString(named(step))
 		var object map[string]json.RawMessage
 		_ = json.Unmarshal(at, &object)
 		at = object[step]
 	}
 	return b.String()
+}
+
+// named is a member's part of such a path.
+func named(member string) string {
+	if member != "" && !strings.ContainsAny(member, ".[") {
+		return "." + member
+	}
+	doc, _ := json.Marshal(member) // a string has a JSON form
+	return "[" + string(doc) + "]"
 }
 
 // pointer writes a path as a schema tells it (lines[0].amount) as a JSON pointer.

@@ -38,6 +38,9 @@ func (d *Desk) Evidence(ctx context.Context, key string, f Found, source string)
 	if source == "" || slices.Contains(ownSources[:], source) {
 		return nil, fmt.Errorf("effect: evidence needs a source that is not one of the ledger's own, such as %q, and not %q; nothing was changed", "webhook", source)
 	}
+	if len(source) > 64 || len(f.Note) > approval.MaxReason {
+		return nil, fmt.Errorf("effect: the source has %d bytes and what it says %d; at most 64 and %d are kept; nothing was changed", len(source), len(f.Note), approval.MaxReason)
+	}
 	doc, err := receiptDoc(f)
 	if err != nil {
 		return nil, err
@@ -146,18 +149,16 @@ func (d *Desk) leftBehind(tx storage.Tx, op *Operation, actor pawl.Actor) error 
 	}
 	if a != nil {
 		a.Ended = now
-		if of := d.led.effects[op.Effect]; of != nil {
-			op.Settles = d.led.settles(of, a)
-		}
+		op.Settles = d.led.settles(op.lag, a)
 		a.Outcome = "unknown"
 		err = a.put(tx, op.Tenant)
 	}
 	return errors.Join(err, op.put(tx), op.note(tx, op.place(), actor, string(StateInDoubt), StateDispatched, gone))
 }
 
-// Reconcile asks the target of an operation in doubt what became of it, without entering any node: the effect is one of
-// [Options.Effects] and has a look-up. Found, it is committed; certainly absent, it may be sent by the thread that goes on;
-// while it is too early for that, or the look-up cannot tell, it is an [*InDoubtError]. What the look-up contradicts is
+// Reconcile asks the target of an operation in doubt what became of it, without entering any node: the effect is one that
+// the operation's graph uses here, or one of [Options.Effects], and has a look-up. Found, it is committed; certainly absent,
+// it may be sent by the thread that goes on; while it is too early for that, or the look-up cannot tell, it is an [*InDoubtError]. What the look-up contradicts is
 // quarantined. The end of ctx does not cut the look-up.
 func (d *Desk) Reconcile(ctx context.Context, key string) (*Operation, error) {
 	if err := d.eng.Allowed(ctx, pawl.VerbInfo{Verb: VerbReconcile, Question: key}); err != nil {
@@ -167,10 +168,10 @@ func (d *Desk) Reconcile(ctx context.Context, key string) (*Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := d.led.effects[op.Effect]
+	of := d.declared(op)
 	if of == nil || of.find == nil {
-		return nil, fmt.Errorf("effect %q %s: operation %.12s cannot be looked up here: this program has no such effect with a Lookup among "+
-			"effect.Options.Effects; nothing was changed", op.Effect, op.Ref, op.Key)
+		return nil, fmt.Errorf("effect %q %s: operation %.12s cannot be looked up here: this program has no such effect with a Lookup, neither in "+
+			"graph %q nor among effect.Options.Effects; nothing was changed", op.Effect, op.Ref, op.Key, op.Graph)
 	}
 	if op, err = d.doubtful(ctx, op.Key); err != nil {
 		return nil, err

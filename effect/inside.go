@@ -64,7 +64,7 @@ func (w *doing) within(ctx context.Context, s *seen, what step) ([]byte, error) 
 	} else if params, err = w.led.ring.open(s.op, paramsOf); err != nil {
 		return nil, err
 	}
-	receipt, err := w.enact(ctx, what, sealed, func(ctx context.Context, tx storage.Tx, op *Operation) ([]byte, error) {
+	receipt, err := w.enact(ctx, s, what, sealed, func(ctx context.Context, tx storage.Tx, op *Operation) ([]byte, error) {
 		return w.d.enacted(ctx, tx, Op{Key: op.Key, Ref: op.Ref, Tenant: op.Tenant, Attempt: int(op.Attempts), Sent: op.Last}, params)
 	})
 	own, refused := (*ownError)(nil), (*rejected)(nil)
@@ -76,7 +76,7 @@ func (w *doing) within(ctx context.Context, s *seen, what step) ([]byte, error) 
 	}
 	said := w.led.words(own.err, params)
 	no := &RejectedError{Effect: w.d.name, Ref: w.ref, Reason: said.Error(), Err: refused.err}
-	_, err = w.enact(ctx, what, sealed, func(_ context.Context, _ storage.Tx, op *Operation) ([]byte, error) {
+	_, err = w.enact(ctx, s, what, sealed, func(_ context.Context, _ storage.Tx, op *Operation) ([]byte, error) {
 		no.Operation = op.Key
 		return []byte(no.Reason), errRefused
 	})
@@ -95,11 +95,14 @@ func (e *ownError) Error() string { return e.err.Error() }
 func (e *ownError) Unwrap() error { return e.err }
 
 // enact is the Update: act says what becomes of the dispatched operation, a receipt, or a refusal with errRefused.
-func (w *doing) enact(ctx context.Context, what step, sealed []byte, act func(context.Context, storage.Tx, *Operation) ([]byte, error)) ([]byte, error) {
+func (w *doing) enact(ctx context.Context, was *seen, what step, sealed []byte, act func(context.Context, storage.Tx, *Operation) ([]byte, error)) ([]byte, error) {
 	var done *Operation
 	var attempt *Attempt
 	var receipt []byte
 	err := w.update(storage.Alone(ctx), what, func(ctx context.Context, tx storage.Tx, s *seen) error {
+		if what != toMint && s.op.Key != was.op.Key {
+			return errMoved
+		}
 		f, err := w.authorise(tx, s, what, sealed)
 		if err != nil {
 			return err

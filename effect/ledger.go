@@ -38,7 +38,7 @@ type Options struct {
 	// Retention says how long operations are kept; the zero one keeps them for ever. Where something could reach an
 	// operation for longer than it is kept, NewLedger returns a [*RetentionError] with both figures.
 	Retention Retention
-	// Effects are those that [Desk.Reconcile] may look up outside a run.
+	// Effects are those that desks know beside what the engine's graphs use: see [Desk.Reconcile] and [Desk.Edit].
 	Effects []Declared
 }
 

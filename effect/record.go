@@ -88,7 +88,7 @@ func (w *doing) ended(ctx context.Context, tx storage.Tx, op *Operation, a *Atte
 	}
 	over := *a
 	over.Outcome, over.Ended = e.how, now
-	op.outcome, op.Settles = e.outcome, w.led.settles(w.d, &over)
+	op.outcome, op.Settles = e.outcome, w.led.settles(w.d.settle, &over)
 	err := errors.Join(op.note(tx, w.info, pawl.Actor{}, string(e.to), StateDispatched, e.why), over.put(tx, op.Tenant))
 	if err != nil {
 		return err
@@ -116,12 +116,12 @@ func (w *doing) ended(ctx context.Context, tx storage.Tx, op *Operation, a *Atte
 // settles is from when on a look-up's "absent" is trusted: once nothing of the attempt can come to the target any more,
 // and the target's answers have caught up. Where the death of a process is proved by a lock, a dead process sends nothing
 // more; where it is only presumed, and its deadline is not over, it may.
-func (l *Ledger) settles(d *declaration, a *Attempt) time.Time {
+func (l *Ledger) settles(lag time.Duration, a *Attempt) time.Time {
 	last := a.Ended
 	if hard := a.Deadline.Add(grace); l.presumed && a.Outcome == "" && hard.After(last) {
 		last = hard
 	}
-	return last.Add(d.settle)
+	return last.Add(lag)
 }
 
 // giveBack returns the grant that the operation had consumed. It lapses where the thread has left the task that it was

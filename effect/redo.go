@@ -87,7 +87,7 @@ func (d *Desk) redo(tx storage.Tx, op *Operation) (*Operation, error) {
 	next := &Operation{
 		Tenant: op.Tenant, Effect: op.Effect, Ref: op.Ref, Revision: newest.Revision + 1, Proposed: op.Proposed, Authorised: op.Authorised,
 		Policy: d.led.policy, Target: op.Target, Redoes: op.Key, Lineage: op.Lineage, Thread: op.Thread, Graph: op.Graph, Call: op.Call,
-		Asked: tx.Now().UTC(), params: op.params, schema: op.schema,
+		Asked: tx.Now().UTC(), params: op.params, schema: op.schema, input: op.input, fields: op.fields, Editor: op.Editor, Editors: op.Editors,
 	}
 	next.Key = mint(next.Tenant, next.Effect, next.Ref, next.Revision, next.Authorised, next.Policy)
 	if op.Compensates != "" {

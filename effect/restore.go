@@ -28,10 +28,10 @@ type epoch struct {
 
 // MarkRestored opens a restore epoch: the home was put back to a backup that was taken at that time, so operations that
 // were dispatched since are missing. It is for the tool that restores, in an Update on the restored home before anything
-// runs on it. Until [Desk.Reconciled] closes the epoch, tenant by tenant, nothing is sent anew to a target that has no keys
-// of its own ([*RestoredError]). One that has them is sent to, while it still remembers what it was sent after the backup:
-// operation keys are a function of tenant, effect, reference, revision, parameters and policy, so it answers with the old
-// receipt.
+// runs on it. Until [Desk.Reconciled] closes the epoch, tenant by tenant, nothing is sent anew ([*RestoredError]) to a target
+// that has no keys of its own, nor what people approve: they may have changed the call since, and with it the key. Without
+// approval, a target that has keys is sent to, while it still remembers what it was sent after the backup: operation keys
+// are a function of tenant, effect, reference, revision, parameters and policy, so it answers with the old receipt.
 func MarkRestored(tx storage.Tx, taken time.Time, by pawl.Actor, reason string) error {
 	last, _, err := lastRestore(tx)
 	if err != nil {
@@ -79,7 +79,10 @@ func (w *doing) reconciled(tx storage.Tx, now time.Time) (bool, error) {
 	if err != nil || n == 0 {
 		return n == 0, err
 	}
-	return w.d.inside != nil || (&Operation{First: e.Taken}).sendable(w.d.keys, now), nil // an inside one was restored, too
+	if w.d.inside != nil { // it was restored, too
+		return true, nil
+	}
+	return len(w.d.levels) == 0 && (&Operation{First: e.Taken}).sendable(w.d.keys, now), nil // a call that people may change has a key that they may have changed
 }
 
 // Restore is an open restore epoch.
@@ -151,6 +154,6 @@ type RestoredError struct {
 
 // Error says what holds it back, and what to do.
 func (e *RestoredError) Error() string {
-	return fmt.Sprintf("effect %q %s: the ledger was restored from a backup and may not know what was sent since, and the target (%s) would "+
-		"not recognise it; nothing was sent; compare the ledger with the target, then close the restore at the effect desk", e.Effect, e.Ref, e.Target)
+	return fmt.Sprintf("effect %q %s: the ledger was restored from a backup and may not know what was sent since, and it is not certain "+
+		"that the target (%s) would recognise it; nothing was sent; compare the ledger with the target, then close the restore at the effect desk", e.Effect, e.Ref, e.Target)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/approval"
 	"github.com/pawl-dev/pawl/effect"
 	"github.com/pawl-dev/pawl/pawltest"
 	"github.com/pawl-dev/pawl/storage"
@@ -103,5 +104,41 @@ func TestARestoredLedgerAndATargetWithKeys(t *testing.T) {
 			t.Errorf("after the target may have forgotten: %v", err)
 		}
 		wantCount(t, target, 2, 0, 1)
+	})
+}
+
+// What people approve waits for the reconciliation also where the target has keys: a call that was changed at the desk was
+// sent under another key than the one that the restored ledger would make.
+func TestARestoredLedgerAndAChangedCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		target := pawltest.NewTarget(pawltest.TargetKeys)
+		e := approved(bank(target))
+		p := start(t, memory(t), fault.Plan{})
+		th := p.thread(e, "t")
+		if out, err := th.Run(t.Context(), order(hundred)); err != nil || out.Status != pawl.Waiting {
+			t.Fatal(out, err)
+		}
+		taken := time.Now()
+		r := p.openRequest(t)
+		if _, err := p.desk.Edit(person(t.Context(), "ann"), r.ID, effect.Edit{Digest: r.Call, Changes: []approval.Change{set("/amount", `"90.00"`)}}); err != nil {
+			t.Fatal(err)
+		}
+		p.decideAll(t)
+		if out, err := th.Resume(t.Context()); err != nil || out.Status != pawl.Done {
+			t.Fatal(out, err)
+		}
+		q := start(t, restoredHome(t, taken), fault.Plan{})
+		out, err := q.thread(e, "t").Run(t.Context(), order(hundred))
+		if err != nil || q.yes(out) != 1 {
+			t.Fatal(out, err)
+		}
+		if _, err := q.thread(e, "t").Resume(t.Context()); !errors.As(err, new(*effect.RestoredError)) {
+			t.Errorf("got %v", err)
+		}
+		wantCount(t, target, 1, 0, 1)
+		if got := q.requests()[0].State; got != approval.Granted {
+			t.Errorf("the grant is %s", got)
+		}
 	})
 }

@@ -77,11 +77,11 @@ var swept = [...]State{StateCommitted, StateRejected, StateVoided, StateDenied, 
 // expire makes tombstones of at most limit operations that are past their retention: T15, each in an Update of its own,
 // if it is still as it was seen. next is when the next one is due; zero: none is there.
 func (l *Ledger) expire(ctx context.Context, db storage.DB, tenant string, limit int) (done int, next time.Time, err error) {
-	if l.retention.Operations == 0 {
+	if l.retention.Operations == 0 || limit < 1 {
 		return 0, time.Time{}, nil
 	}
 	for _, state := range swept {
-		due, now, soonest, err := l.past(ctx, db, tenant, state)
+		due, now, soonest, err := l.past(ctx, db, tenant, state, limit-done)
 		if err != nil {
 			return done, next, err
 		}
@@ -89,9 +89,6 @@ func (l *Ledger) expire(ctx context.Context, db storage.DB, tenant string, limit
 			next = soonest
 		}
 		for _, key := range due {
-			if done == limit {
-				return done, now, nil // there is more
-			}
 			did, err := l.bury(ctx, db, tenant, key)
 			if err != nil {
 				return done, next, err
@@ -99,25 +96,37 @@ func (l *Ledger) expire(ctx context.Context, db storage.DB, tenant string, limit
 			if did {
 				done++
 			}
+			if done == limit {
+				return done, now, nil // there may be more
+			}
 		}
 	}
 	return done, next, nil
 }
 
-// past lists the keys of a state's operations that are past their retention, and says when the next one is.
-func (l *Ledger) past(ctx context.Context, db storage.DB, tenant string, state State) (due []string, now, next time.Time, err error) {
+// past lists the keys of some of a state's operations that are past their retention, and says when the next one is.
+func (l *Ledger) past(ctx context.Context, db storage.DB, tenant string, state State, limit int) (due []string, now, next time.Time, err error) {
 	err = db.View(ctx, func(_ context.Context, tx storage.Tx) error {
 		due, now, next = nil, tx.Now(), time.Time{}
 		after := now.Add(-l.retention.Operations).UnixMilli() + 1
 		of := []any{tenant, string(state)}
-		rows, err := tx.List(operations, storage.Query{Index: "by_state", Range: storage.Range{Prefix: of, To: after}, NoBody: true})
-		if err != nil {
-			return err
+		for page, rest := max(limit, 1), true; rest && len(due) == 0; page *= 2 { // what was abandoned stays, and may fill a page
+			rows, err := tx.List(operations, storage.Query{Index: "by_state", Range: storage.Range{Prefix: of, To: after}, Limit: page})
+			if err != nil {
+				return err
+			}
+			rest = len(rows) == page
+			for _, row := range rows {
+				op, err := readOperation(row)
+				if err != nil {
+					return err
+				}
+				if !op.Doubt {
+					due = append(due, op.Key)
+				}
+			}
 		}
-		for _, row := range rows {
-			due = append(due, row.Fields[0].(string))
-		}
-		rows, err = tx.List(operations, storage.Query{Index: "by_state", Range: storage.Range{Prefix: of, From: after}, Limit: 1, NoBody: true})
+		rows, err := tx.List(operations, storage.Query{Index: "by_state", Range: storage.Range{Prefix: of, From: after}, Limit: 1, NoBody: true})
 		if len(rows) > 0 {
 			next = time.UnixMilli(rows[0].Fields[2].(int64)).UTC().Add(l.retention.Operations)
 		}

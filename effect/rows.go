@@ -104,6 +104,7 @@ type stored struct {
 	Schema  json.RawMessage `json:"schema,omitempty"`
 	Input   json.RawMessage `json:"input,omitempty"`
 	Fields  []string        `json:"fields,omitempty"`
+	Lag     time.Duration   `json:"lag,omitempty"`
 	Params  []byte          `json:"params"`
 	Outcome []byte          `json:"outcome,omitempty"`
 }
@@ -117,7 +118,7 @@ func readOperation(row storage.Row) (*Operation, error) {
 	o := s.Operation
 	o.Tenant, o.Effect, o.Ref, o.Revision = row.Key[0].(string), row.Key[1].(string), parseRef(row.Key[2].(string)), row.Key[3].(int64)
 	o.Key, o.State, o.Updated = key, State(row.Fields[1].(string)), time.UnixMilli(row.Fields[2].(int64)).UTC()
-	o.schema, o.input, o.fields, o.params, o.outcome, o.rev = s.Schema, s.Input, s.Fields, s.Params, s.Outcome, row.Rev
+	o.schema, o.input, o.fields, o.lag, o.params, o.outcome, o.rev = s.Schema, s.Input, s.Fields, s.Lag, s.Params, s.Outcome, row.Rev
 	if !o.State.known() {
 		return nil, &DamagedError{Kind: operations, ID: key, Err: fmt.Errorf("it is in the unknown state %q", o.State)}
 	}
@@ -129,7 +130,7 @@ func (o *Operation) put(tx storage.Tx) error {
 	if err := o.unspend(tx); err != nil {
 		return err
 	}
-	body, err := pack(stored{*o, o.schema, o.input, o.fields, o.params, o.outcome})
+	body, err := pack(stored{*o, o.schema, o.input, o.fields, o.lag, o.params, o.outcome})
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (w *doing) doubt(ctx context.Context) error {
 		}
 		if s.last != nil {
 			s.last.Ended = s.now
-			s.op.Settles = w.led.settles(w.d, s.last)
+			s.op.Settles = w.led.settles(w.d.settle, s.last)
 			s.last.Outcome = "unknown"
 			if err := s.last.put(tx, s.op.Tenant); err != nil {
 				return err

@@ -94,8 +94,9 @@ type Operation struct {
 	Node       string `json:"node"`
 	Task       string `json:"task"`
 
-	Editor string  `json:"editor,omitempty"` // who made what is authorised of what was proposed
-	Spent  []Spent `json:"spent,omitempty"`  // what it counts for in limits
+	Editor  string   `json:"editor,omitempty"`  // who made what is authorised of what was proposed, last
+	Editors []string `json:"editors,omitempty"` // all who had a part in it
+	Spent   []Spent  `json:"spent,omitempty"`   // what it counts for in limits
 
 	Receipt string    `json:"receipt,omitempty"` // its id where the receipt has one, else its digest
 	Reason  string    `json:"reason,omitempty"`  // of the state, in Pawl's words
@@ -105,6 +106,7 @@ type Operation struct {
 	schema  json.RawMessage // of a receipt
 	input   json.RawMessage // schema of the parameters
 	fields  []string        // that are material; empty: all
+	lag     time.Duration   // of the target's look-up, when it was sent last
 	params  []byte          // sealed
 	outcome []byte          // sealed
 	rev     int64

@@ -33,15 +33,23 @@ func (l *Ledger) words(err error, params []byte) error {
 			text = strings.ReplaceAll(text, p[0], p[1])
 		}
 	}
-	doc, fault := json.Marshal(text)
-	if fault == nil {
+	return &words{l.text(text), err}
+}
+
+// text hides in words what the redactor recognises by itself.
+func (l *Ledger) text(s string) string {
+	if l.redactor == nil {
+		return s
+	}
+	doc, err := json.Marshal(s)
+	if err == nil {
 		doc, _ = l.redactor.JSON(doc)
-		fault = json.Unmarshal(doc, &text)
+		err = json.Unmarshal(doc, &s)
 	}
-	if fault != nil {
-		text = hiddenWords
+	if err != nil {
+		return hiddenWords
 	}
-	return &words{text, err}
+	return s
 }
 
 const (
