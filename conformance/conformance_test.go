@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -13,61 +12,31 @@ import (
 )
 
 // TestScenarios runs every committed scenario on Pawl and compares its trace with LangGraph's, or, where Pawl differs on
-// purpose, with the one that is written down for Pawl, which must then be another one.
+// purpose, with the one that is written down for Pawl.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("scenarios/*.json")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		all, err := ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		recorded := traces(t, filepath.Join("traces", filepath.Base(file)))
-		own := traces(t, filepath.Join("differing", filepath.Base(file)))
-		for _, s := range all {
-			t.Run(s.ID, func(t *testing.T) {
-				t.Parallel()
-				want, differs := recorded[s.ID], own[s.ID]
-				if want == nil && s.Excluded == "" {
-					t.Fatal("LangGraph's trace is not recorded: make conformance-record")
-				}
-				if s.Differs != "" {
-					if differs == nil || want != nil && differs.Text() == want.Text() {
-						t.Fatalf("it is said to differ (%s), and no trace that does is written down", s.Differs)
-					}
-					want = differs
-				}
-				onEach(t, func(t *testing.T, db storage.DB) {
-					got, err := Run(t.Context(), db, s)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if got.Text() != want.Text() {
-						t.Errorf("Pawl's trace is\n%s\nand should be\n%s", got.Text(), want.Text())
-					}
-				})
-			})
-		}
-	}
-}
-
-func traces(t *testing.T, path string) map[string]*Trace {
-	t.Helper()
-	doc, err := os.ReadFile(path)
-	if os.IsNotExist(err) {
-		return nil
-	}
-	var out map[string]*Trace
-	if err == nil {
-		err = json.Unmarshal(doc, &out)
-	}
+	all, err := Load(".")
 	if err != nil {
-		t.Fatalf("%s: %v", path, err)
+		t.Fatal(err)
 	}
-	return out
+	for _, c := range all {
+		t.Run(c.ID, func(t *testing.T) {
+			t.Parallel()
+			want, err := c.Want()
+			if err != nil {
+				t.Fatal(err)
+			}
+			onEach(t, func(t *testing.T, db storage.DB) {
+				got, err := Run(t.Context(), db, c.Scenario)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.Text() != want.Text() {
+					t.Errorf("Pawl's trace is\n%s\nand should be\n%s", got.Text(), want.Text())
+				}
+			})
+		})
+	}
 }
 
 func onEach(t *testing.T, run func(t *testing.T, db storage.DB)) {

@@ -59,42 +59,89 @@ type question = pawl.Interrupt[string, string]
 
 // graph builds the scenario's graph on Pawl.
 func (s *Scenario) graph(count *entries) (*pawl.Graph[State], error) {
-	b := pawl.New[State]("scenario")
+	return (&Child{Nodes: s.Nodes, Edges: s.Edges, Joins: s.Joins}).graph("scenario", "", count)
+}
+
+// graph builds a graph whose nodes count under a prefix.
+func (c *Child) graph(name, prefix string, count *entries) (*pawl.Graph[State], error) {
+	b := pawl.New[State](name)
 	workers := map[string]*pawl.Worker[State, string]{}
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		options := []pawl.NodeOption{}
-		if n.Tries > 1 {
-			options = append(options, pawl.Tries(n.Tries), pawl.Backoff(0, 0))
-		}
-		if n.Defer {
-			options = append(options, pawl.Defer())
-		}
-		for _, l := range n.Do {
-			if l.Ask != "" {
-				options = append(options, pawl.Uses(question{Name: l.Ask}))
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		do := func(ctx context.Context, st *State, arg string) error { return n.do(ctx, st, arg, prefix, count) }
+		options := n.options()
+		switch {
+		case n.Name == pawl.Start:
+			continue
+		case n.Child != nil:
+			g, err := n.Child.graph(n.Name, prefix+n.Name+"/", count)
+			if err != nil {
+				return nil, err
+			}
+			child := g.Child(n.Name, map[string]pawl.ChildMode{"": pawl.Inherit, "inherit": pawl.Inherit, "thread": pawl.PerThread, "none": pawl.Stateless}[n.Child.Memory])
+			if !n.Worker {
+				b.Add(pawl.Sub(child, func(st *State) *State { return &State{X: pawl.Of(st.X.Get())} },
+					func(st *State, r *pawl.Result[State]) error { return n.take(st, r.State) }, options...))
+				continue
+			}
+			options = append(options, pawl.Uses(child))
+			do = func(ctx context.Context, st *State, arg string) error {
+				r, err := child.Call(ctx, &State{X: pawl.Of(arg)})
+				if err != nil {
+					return err
+				}
+				return n.take(st, r.State)
 			}
 		}
 		if n.Worker {
-			w := pawl.NewWorker(n.Name, func(ctx context.Context, st *State, arg string) error { return n.do(ctx, st, arg, count) }, options...)
-			workers[n.Name] = w
-			b.Add(w)
+			workers[n.Name] = pawl.NewWorker(n.Name, do, options...)
+			b.Add(workers[n.Name])
 			continue
 		}
-		b.Node(n.Name, func(ctx context.Context, st *State) error { return n.do(ctx, st, "", count) }, options...)
+		b.Node(n.Name, func(ctx context.Context, st *State) error { return do(ctx, st, "") }, options...)
 	}
-	for _, e := range s.Edges {
+	for _, e := range c.Edges {
 		b.Edge(e[0], e[1])
 	}
-	for _, j := range s.Joins {
+	for _, j := range c.Joins {
 		b.Join(j.From, j.To)
 	}
-	for _, n := range s.Nodes {
+	for _, n := range c.Nodes {
 		for _, r := range n.Routes {
 			b.Route(n.Name, func(st *State) []pawl.Next { return r.choose(st, workers) }, r.targets()...)
 		}
 	}
 	return b.Build()
+}
+
+func (n *Node) options() []pawl.NodeOption {
+	options := []pawl.NodeOption{}
+	if n.Tries > 1 {
+		options = append(options, pawl.Tries(n.Tries), pawl.Backoff(0, 0))
+	}
+	if n.Defer {
+		options = append(options, pawl.Defer())
+	}
+	for _, l := range n.Do {
+		if l.Ask != "" {
+			options = append(options, pawl.Uses(question{Name: l.Ask}))
+		}
+	}
+	return options
+}
+
+// take appends what a child logged.
+func (n *Node) take(st, child *State) error {
+	st.Log.Add(n.Name + "=" + joined(child))
+	return nil
+}
+
+func joined(st *State) string {
+	var log []string
+	for _, item := range st.Log.All() {
+		log = append(log, item)
+	}
+	return strings.Join(log, "+")
 }
 
 func (r *Route) targets() []string {
@@ -127,26 +174,28 @@ func (r *Route) choose(st *State, workers map[string]*pawl.Worker[State, string]
 const failsAfter = 30 * time.Millisecond
 
 // do is the node's function.
-func (n *Node) do(ctx context.Context, st *State, arg string, count *entries) error {
-	entry := count.start(n.Name, arg)
-	var log []string
-	for _, item := range st.Log.All() {
-		log = append(log, item)
-	}
-	seen := map[string]string{"log": strings.Join(log, "+"), "n": fmt.Sprint(st.N.Get()), "x": st.X.Get(), "y": st.Y.Get(), "arg": arg}
+func (n *Node) do(ctx context.Context, st *State, arg, prefix string, count *entries) error {
+	entry := count.start(prefix+n.Name, arg)
+	seen := map[string]string{"log": joined(st), "n": fmt.Sprint(st.N.Get()), "x": st.X.Get(), "y": st.Y.Get(), "arg": arg}
 	for _, l := range n.Do {
 		switch {
 		case l.Write != nil:
 			l.Write.write(st)
+		case l.Replace != nil:
+			st.Log.Replace(l.Replace...)
 		case l.Note != "":
 			st.Log.Add(fmt.Sprintf("%s:%s=%s", n.Name, l.Note, seen[l.Note]))
 		case l.Ask != "":
-			answer, err := question{Name: l.Ask}.Ask(ctx, l.Ask)
+			asked := l.Ask
+			if l.Of != "" {
+				asked += ":" + seen[l.Of]
+			}
+			answer, err := question{Name: l.Ask}.Ask(ctx, asked)
 			if err != nil {
 				return err
 			}
-			st.Log.Add(l.Ask + "=" + answer)
-		case l.Fail != nil && entry <= l.Fail.First:
+			st.Log.Add(asked + "=" + answer)
+		case l.Fail != nil && entry > l.Fail.After && entry <= l.Fail.After+l.Fail.First:
 			<-time.After(failsAfter) // when its siblings are over: a failure would cancel them
 			return errors.New(l.Fail.With)
 		}

@@ -15,10 +15,13 @@ import (
 func Run(ctx context.Context, db storage.DB, s *Scenario) (*Trace, error) {
 	count := &entries{n: map[string]int{}, of: map[[2]string]int{}}
 	g, err := s.graph(count)
+	if refused := (*pawl.BuildError)(nil); errors.As(err, &refused) {
+		return &Trace{Refused: true, Acts: []Seen{}, History: []Checkpoint{}, Entries: map[string]int{}}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	eng, err := pawl.NewEngine(db, nil)
+	eng, err := pawl.NewEngine(db, &pawl.Options{Limits: pawl.Limits{Steps: s.Limit}})
 	if err != nil {
 		return nil, err
 	}
@@ -46,12 +49,16 @@ type runner struct {
 // act does what a caller does, and sees what that caller sees.
 func (r *runner) act(ctx context.Context, a *Act) (*Seen, error) {
 	done, err := r.do(ctx, a)
-	failed := (*pawl.RunError)(nil)
-	if err != nil && !errors.As(err, &failed) {
+	failed, refused := (*pawl.RunError)(nil), (*pawl.VerbError)(nil)
+	switch {
+	case errors.As(err, &refused) || errors.Is(err, pawl.ErrNotFound):
+		return &Seen{Status: "refused"}, nil
+	case err != nil && !errors.As(err, &failed):
 		return nil, err
-	}
-	if !done {
+	case !done:
 		return &Seen{Status: "skipped"}, nil
+	case a.Delete:
+		return &Seen{Status: "deleted"}, nil
 	}
 	state, err := r.th.State(ctx)
 	if err != nil {
@@ -68,7 +75,7 @@ func (r *runner) act(ctx context.Context, a *Act) (*Seen, error) {
 	}
 	seen.Values, seen.Next = &values, sorted(state.Head.Next)
 	for _, q := range state.Waiting {
-		seen.Asks = append(seen.Asks, q.Name)
+		seen.Asks = append(seen.Asks, asked(&q))
 	}
 	slices.Sort(seen.Asks)
 	return seen, nil
@@ -77,7 +84,6 @@ func (r *runner) act(ctx context.Context, a *Act) (*Seen, error) {
 // do does an act. False: there is nothing to do it on.
 func (r *runner) do(ctx context.Context, a *Act) (done bool, err error) {
 	mode := pawl.WithDurability(map[string]pawl.Durability{"": pawl.Sync, "sync": pawl.Sync, "async": pawl.Async, "exit": pawl.Exit}[r.s.Mode])
-	no := (*pawl.PointError)(nil)
 	switch {
 	case r.last != nil && r.last.Cause == pawl.CauseConflict: // it would only conflict again
 		return false, nil
@@ -90,14 +96,18 @@ func (r *runner) do(ctx context.Context, a *Act) (done bool, err error) {
 			return false, nil
 		}
 		_, err = r.th.Resume(ctx)
-	case a.Replay != "":
-		_, err = r.th.Replay(ctx, pawl.Before(a.Replay))
-	case a.Fork != nil:
-		_, err = r.th.Fork(ctx, pawl.Before(a.Fork.Before), func(s *State) error { a.Fork.Write.write(s); return nil })
+	case a.GoOn:
+		_, err = r.th.Resume(ctx)
+	case a.Delete:
+		err = r.th.Delete(ctx)
+	case a.Edit != nil:
+		_, err = r.th.Edit(ctx, a.Edit.edit)
+	case a.Replay != "" || a.From != nil || a.Fork != nil:
+		return r.goBack(ctx, a)
 	default:
 		var answers []pawl.RunOption
 		for _, q := range r.last.Waiting {
-			if given, ok := a.Answer[q.Name]; ok {
+			if given, ok := a.Answer[asked(&q)]; ok {
 				answers = append(answers, pawl.AnswerWith(q.ID, given))
 			}
 		}
@@ -106,7 +116,39 @@ func (r *runner) do(ctx context.Context, a *Act) (done bool, err error) {
 		}
 		_, err = r.th.Resume(ctx, answers...)
 	}
-	if errors.As(err, &no) {
+	return true, err
+}
+
+func (f *Fork) edit(s *State) error { f.Write.write(s); return nil }
+
+// asked is the text of a question.
+func asked(q *pawl.Question) (text string) {
+	if json.Unmarshal(q.Body, &text) != nil {
+		return q.Name
+	}
+	return text
+}
+
+// goBack forks or replays. False: there is no such point.
+func (r *runner) goBack(ctx context.Context, a *Act) (done bool, err error) {
+	before, from := a.Replay, a.From
+	if a.Fork != nil {
+		before, from = a.Fork.Before, a.Fork.From
+	}
+	at := pawl.Before(before)
+	if from != nil {
+		all, err := r.th.History(ctx, pawl.Page{Limit: 10_000})
+		if err != nil || *from >= len(all) {
+			return false, err
+		}
+		at = pawl.Checkpoint(all[len(all)-1-*from].Checkpoint)
+	}
+	if a.Fork != nil {
+		_, err = r.th.Fork(ctx, at, a.Fork.edit)
+	} else {
+		_, err = r.th.Replay(ctx, at)
+	}
+	if no := (*pawl.PointError)(nil); errors.As(err, &no) {
 		return false, nil
 	}
 	return true, err

@@ -15,12 +15,13 @@ type Scenario struct {
 	Edges    []Edge `json:"edges"`
 	Joins    []Join `json:"joins,omitempty"`
 	Mode     string `json:"durability,omitempty"` // sync (default), async, exit
+	Limit    int    `json:"limit,omitempty"`      // of super-steps; 0: more than it needs
 	Script   []Act  `json:"script"`
 	Differs  string `json:"differs,omitempty"`  // why Pawl's trace is another one, on purpose
 	Excluded string `json:"excluded,omitempty"` // why only one of the two can run it
 }
 
-// Node is a function: its lines are done in order.
+// Node is a function: its lines are done in order. One named __start__ is none: it has routes only.
 type Node struct {
 	Name   string  `json:"name"`
 	Worker bool    `json:"worker,omitempty"` // runs once for each payload sent to it
@@ -28,20 +29,33 @@ type Node struct {
 	Routes []Route `json:"routes,omitempty"`
 	Tries  int     `json:"tries,omitempty"`
 	Defer  bool    `json:"defer,omitempty"`
+	Child  *Child  `json:"child,omitempty"` // runs that instead of lines
+}
+
+// Child is a graph inside a node. It is given x (the payload in a worker); at its end the node appends "node=log of the
+// child" to its own log.
+type Child struct {
+	Memory string `json:"memory,omitempty"` // inherit (default), thread, none
+	Nodes  []Node `json:"nodes"`
+	Edges  []Edge `json:"edges"`
+	Joins  []Join `json:"joins,omitempty"`
 }
 
 // Line is one thing that a node does; one of its fields is set.
 type Line struct {
-	Write *Values `json:"write,omitempty"`
-	Note  string  `json:"note,omitempty"` // appends "node:channel=value as the node sees it" to log; "arg": the payload
-	Ask   string  `json:"ask,omitempty"`  // asks that, and appends "question=answer" to log
-	Fail  *Fail   `json:"fail,omitempty"`
+	Write   *Values  `json:"write,omitempty"`
+	Replace []string `json:"replace,omitempty"` // all that log holds
+	Note    string   `json:"note,omitempty"`    // appends "node:channel=value as the node sees it" to log; "arg": the payload
+	Ask     string   `json:"ask,omitempty"`     // asks that, and appends "question=answer" to log
+	Of      string   `json:"of,omitempty"`      // ends the question with ":value" of a channel, or of "arg"
+	Fail    *Fail    `json:"fail,omitempty"`
 }
 
-// Fail makes the node's first entries fail.
+// Fail makes the node's first entries fail, after some that do not.
 type Fail struct {
 	With  string `json:"with"`
 	First int    `json:"first"`
+	After int    `json:"after,omitempty"`
 }
 
 // Values are writes, or the state.
@@ -85,14 +99,19 @@ type Act struct {
 	Run    *Values           `json:"run,omitempty"`
 	Answer map[string]string `json:"answer,omitempty"` // by what was asked
 	Again  bool              `json:"again,omitempty"`  // go on with what failed
+	GoOn   bool              `json:"go_on,omitempty"`  // with whatever there is, without an answer
 	Replay string            `json:"replay,omitempty"` // from the newest checkpoint before that node
+	From   *int              `json:"from,omitempty"`   // replays a checkpoint by its place; 0: the first that was made
 	Fork   *Fork             `json:"fork,omitempty"`
+	Edit   *Fork             `json:"edit,omitempty"` // writes at the head, and does not go on
+	Delete bool              `json:"delete,omitempty"`
 }
 
-// Fork goes back to the newest checkpoint before a node, writes as another node, and goes on.
+// Fork goes back to the newest checkpoint before a node, or to a place, writes as another node, and goes on.
 type Fork struct {
-	Before string `json:"before"`
-	As     string `json:"as"`
+	Before string `json:"before,omitempty"`
+	From   *int   `json:"from,omitempty"`
+	As     string `json:"as,omitempty"`
 	Write  Values `json:"write"`
 }
 
@@ -109,6 +128,7 @@ func Read(doc []byte) (*Scenario, error) {
 
 // Trace is what could be seen of a scenario, without ids and times.
 type Trace struct {
+	Refused bool           `json:"refused,omitempty"` // the graph was not built
 	Acts    []Seen         `json:"acts"`
 	History []Checkpoint   `json:"history"` // the newest first
 	Entries map[string]int `json:"entries"` // starts of each node
@@ -116,7 +136,7 @@ type Trace struct {
 
 // Seen is what the caller of an act saw.
 type Seen struct {
-	Status string   `json:"status"` // done, waiting, failed; skipped: there was nothing to do it on
+	Status string   `json:"status"` // done, waiting, failed, deleted; skipped: there was nothing to do it on; refused
 	Cause  string   `json:"cause,omitempty"`
 	Values *Values  `json:"values,omitempty"` // not after a conflict
 	Next   []string `json:"next,omitempty"`

@@ -11,7 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.errors import GraphRecursionError, InvalidUpdateError
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command, RetryPolicy, Send, interrupt
+from langgraph.types import Command, Overwrite, RetryPolicy, Send, interrupt
 
 
 class State(TypedDict, total=False):
@@ -29,12 +29,28 @@ def always(_error):
     return True
 
 
-def node_of(spec, entries):
+MEMORY = {"inherit": None, "thread": True, "none": False}
+
+
+def caller_of(spec, entries, prefix):
+    child = spec["child"]
+    inner = build(child, entries, MEMORY[child.get("memory") or "inherit"], prefix + spec["name"] + "/")
+
+    def run(state):
+        out = inner.invoke({"x": state["arg"] if "arg" in state else state.get("x", "")})
+        return {"log": [f"{spec['name']}={'+'.join(out.get('log', []))}"]}
+
+    return run
+
+
+def node_of(spec, entries, prefix):
     name = spec["name"]
+    if spec.get("child"):
+        return caller_of(spec, entries, prefix)
     starts = {}  # by payload
 
     def run(state):
-        entries[name] = entries.get(name, 0) + 1
+        entries[prefix + name] = entries.get(prefix + name, 0) + 1
         mine = (name, state.get("arg", ""))
         starts[mine] = starts.get(mine, 0) + 1
         writes = []
@@ -46,9 +62,14 @@ def node_of(spec, entries):
                 if isinstance(seen, list):
                     seen = "+".join(seen)
                 writes.append(("log", [f"{name}:{line['note']}={seen}"]))
+            elif "replace" in line:
+                writes.append(("log", Overwrite(line["replace"])))
             elif "ask" in line:
-                writes.append(("log", [f"{line['ask']}={interrupt(line['ask'])}"]))
-            elif "fail" in line and starts[mine] <= line["fail"]["first"]:
+                asked = line["ask"]
+                if "of" in line:
+                    asked += f":{state.get(line['of'], '')}"
+                writes.append(("log", [f"{asked}={interrupt(asked)}"]))
+            elif "fail" in line and 0 < starts[mine] - line["fail"].get("after", 0) <= line["fail"]["first"]:
                 time.sleep(0.03)  # siblings end first: what LangGraph stores of them otherwise depends on the scheduler
                 raise Scripted(line["fail"]["with"])
         return Command(update=writes)
@@ -70,9 +91,11 @@ def chooser_of(route):
     return choose
 
 
-def build(scenario, entries, saver):
+def build(scenario, entries, saver, prefix=""):
     graph = StateGraph(State)
     for spec in scenario["nodes"]:
+        if spec["name"] == START:
+            continue
         options = {}
         if spec.get("tries", 0) > 1:
             options["retry_policy"] = RetryPolicy(
@@ -80,7 +103,7 @@ def build(scenario, entries, saver):
             )
         if spec.get("defer"):
             options["defer"] = True
-        graph.add_node(spec["name"], node_of(spec, entries), **options)
+        graph.add_node(spec["name"], node_of(spec, entries, prefix), **options)
     for source, target in scenario["edges"]:
         graph.add_edge(source, target)
     for join in scenario.get("joins") or []:
@@ -102,9 +125,13 @@ def values_of(values):
     return out
 
 
-def find(app, thread, before):
-    for snapshot in app.get_state_history(thread):
-        if before in snapshot.next:
+def find(app, thread, act):
+    point = act["fork"] if "fork" in act else act
+    history = list(app.get_state_history(thread))
+    if "from" in point:
+        return history[-1 - point["from"]].config if point["from"] < len(history) else None
+    for snapshot in history:
+        if point.get("before", act.get("replay")) in snapshot.next:
             return snapshot.config
     return None
 
@@ -128,9 +155,18 @@ def act_on(app, thread, act, last, durability):
         if last == "failed":
             app.invoke(None, thread, durability=durability)
         return last == "failed"
-    at = find(app, thread, act["replay"] if "replay" in act else act["fork"]["before"])
+    if "go_on" in act:
+        app.invoke(None, thread, durability=durability)
+        return True
+    if "delete" in act:
+        app.checkpointer.delete_thread(thread["configurable"]["thread_id"])
+        return True
+    if "edit" in act:
+        app.update_state(thread, act["edit"]["write"], as_node=act["edit"].get("as"))
+        return True
+    at = find(app, thread, act)
     if at and "fork" in act:
-        at = app.update_state(at, act["fork"]["write"], as_node=act["fork"]["as"])
+        at = app.update_state(at, act["fork"]["write"], as_node=act["fork"].get("as"))
     if at:
         app.invoke(None, at, durability=durability)
     return bool(at)
@@ -144,9 +180,15 @@ def seen_of(app, thread, act, last, durability):
     except Scripted:
         seen.update(status="failed", cause="error")
     except InvalidUpdateError:
+        if "edit" in act:
+            return {"status": "refused"}
         seen.update(status="failed", cause="conflict")
+    except ValueError:
+        return {"status": "refused"}
     except GraphRecursionError:
         seen.update(status="failed", cause="limit")
+    if "delete" in act:
+        return {"status": "deleted"}
     if seen.get("cause") == "conflict":  # reading the latest state would raise it again
         return seen
     snapshot = app.get_state(thread)
@@ -182,13 +224,16 @@ def history_of(app, thread):
 
 def trace_of(scenario, saver):
     entries = {}
-    app = build(scenario, entries, saver)
-    thread = {"configurable": {"thread_id": "t"}, "recursion_limit": 60}
+    try:
+        app = build(scenario, entries, saver)
+    except ValueError:
+        return {"refused": True, "acts": [], "history": [], "entries": {}}
+    thread = {"configurable": {"thread_id": "t"}, "recursion_limit": scenario.get("limit") or 60}
     durability = scenario.get("durability") or "sync"
     acts, last = [], ""
     for act in scenario["script"]:
         acts.append(seen_of(app, thread, act, last, durability))
-        if acts[-1]["status"] != "skipped":
+        if acts[-1]["status"] not in ("skipped", "refused"):
             last = "conflict" if acts[-1].get("cause") == "conflict" else acts[-1]["status"]
     return {"acts": acts, "history": history_of(app, thread), "entries": entries}
 

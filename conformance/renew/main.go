@@ -24,7 +24,15 @@ func main() {
 	home := flag.String("dir", "conformance", "the folder of the scenarios")
 	random := flag.Int("random", 500, "how many random graphs are compared")
 	seed := flag.Uint64("seed", 1, "the first of them")
+	own := flag.Bool("differing", false, "write down Pawl's own traces, of what is said to differ on purpose, and nothing else")
 	flag.Parse()
+	if *own {
+		if err := writeOwn(context.Background(), *home); err != nil {
+			fmt.Fprintln(os.Stderr, "renew:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	differ, err := renew(context.Background(), *python, *home)
 	if err == nil {
 		var more int
@@ -81,6 +89,44 @@ func renew(ctx context.Context, python, home string) (differ int, err error) {
 	return differ, nil
 }
 
+// writeOwn runs what is said to differ on Pawl. Read what it wrote before it is committed.
+func writeOwn(ctx context.Context, home string) error {
+	all, err := conformance.Load(home)
+	if err != nil {
+		return err
+	}
+	areas := map[string]map[string]*conformance.Trace{}
+	for _, c := range all {
+		if c.Differs == "" {
+			continue
+		}
+		if areas[c.Area] == nil {
+			areas[c.Area] = map[string]*conformance.Trace{}
+		}
+		if areas[c.Area][c.ID], err = trace(ctx, c.Scenario); err != nil {
+			return fmt.Errorf("%s: %w", c.ID, err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(home, "differing"), 0o755); err != nil {
+		return err
+	}
+	for area, traces := range areas {
+		if err := os.WriteFile(filepath.Join(home, "differing", area), conformance.WriteTraces(traces), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func trace(ctx context.Context, s *conformance.Scenario) (*conformance.Trace, error) {
+	db, err := memdb.Open(pawl.Kinds()...)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	return conformance.Run(ctx, db, s)
+}
+
 // compare runs random graphs on both engines; a graph on which they differ is kept in scenarios/found.json.
 func compare(ctx context.Context, python, home string, seed uint64, n int) (differ int, err error) {
 	all := make([]*conformance.Scenario, n)
@@ -122,12 +168,7 @@ func compare(ctx context.Context, python, home string, seed uint64, n int) (diff
 }
 
 func compareOne(ctx context.Context, s *conformance.Scenario, want *conformance.Trace) (bool, error) {
-	db, err := memdb.Open(pawl.Kinds()...)
-	if err != nil {
-		return false, err
-	}
-	defer db.Close()
-	got, err := conformance.Run(ctx, db, s)
+	got, err := trace(ctx, s)
 	if err != nil {
 		return false, err
 	}
