@@ -190,7 +190,7 @@ func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, taken [
 // ontoGraph lets a run go on under the program's graph, or says what keeps it.
 func (t *Thread) ontoGraph(v *view, run *core.Run, d core.Def) error {
 	if v.from != nil && v.from.Run == run.N {
-		if err := t.goesOn(v, v.from, v.Topology, d, v.pos.Past()...); err != nil {
+		if err := t.goesOn(v, v.from, v.Topology, d, v.Inside...); err != nil {
 			return err
 		}
 	}

@@ -87,7 +87,7 @@ func strays(seen *local.Seen, now *core.Topology) *core.Difference {
 	}
 	var past []string
 	if resumable, _ := core.Judge(VerbResume, seen.Status, seen.Run.Cause); resumable && seen.Status != Done || isBusy(seen.Status) {
-		past = pastOf(seen.Head.Checkpoint)
+		past = append(pastOf(seen.Head.Checkpoint), seen.Inside...)
 	}
 	return core.Compare(seen.Topology, now, past)
 }

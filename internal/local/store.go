@@ -112,6 +112,7 @@ type Seen struct {
 	Run                       *core.Run   // the current attempt; nil: none
 	Head                      *records.Stored
 	Topology                  *core.Topology // of the head
+	Inside                    []string       // paths of the nodes that ran, or are due, in children that are not done
 	Open                      []core.Question
 	checkpoints, values, runs int64     // highest numbers taken
 	stamp                     time.Time // of the newest checkpoint
@@ -152,6 +153,13 @@ func (s *Store) PeekTx(tx storage.Tx, tenant, thread string) (*Seen, error) {
 	if seen.Head != nil {
 		if seen.Topology, err = r.Topology(seen.Head.Checkpoint); err != nil {
 			return nil, err
+		}
+		if len(seen.Topology.Children) > 0 {
+			var at core.Position
+			if at.Children, err = r.Children(seen.Head.Checkpoint.N); err != nil {
+				return nil, err
+			}
+			seen.Inside = at.Past()
 		}
 	}
 	if seen.Open, err = r.Open(); err != nil {

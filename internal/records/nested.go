@@ -184,8 +184,8 @@ func (r *Reader) listFrames(q storage.Query) ([]*core.Frame, error) {
 	return out, nil
 }
 
-// children reads where the runs of children stand that hang from a checkpoint, by task.
-func (r *Reader) children(cp int64) (map[string][]*core.Position, error) {
+// Children reads where the runs of children stand that hang from a checkpoint, by task.
+func (r *Reader) Children(cp int64) (map[string][]*core.Position, error) {
 	frames, err := r.Frames(cp)
 	if err != nil || len(frames) == 0 {
 		return nil, err

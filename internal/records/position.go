@@ -209,7 +209,7 @@ func (r *Reader) Hanging(n int64, p *core.Position) error {
 	if p.Questions, err = r.Questions(n); err != nil {
 		return err
 	}
-	p.Children, err = r.children(n)
+	p.Children, err = r.Children(n)
 	return err
 }
 
