@@ -94,6 +94,8 @@ func sweepCases(t *testing.T) []sweepCase {
 		{name: "children-called-stateless", drive: sweepCalls(t, pawl.Stateless)},
 		{name: "children-sent", drive: sweepSent(t)},
 		{name: "child-failure", drive: sweepChildFailure(t)},
+		{name: "fan-out-two-deep", drive: atDepth(sweepFanOut(t), nesting{2, false, pawl.Inherit})},
+		{name: "several-called-in-memory", drive: atDepth(sweepSeveral(t), nesting{1, true, pawl.PerThread})},
 	}
 }
 
@@ -216,7 +218,11 @@ func asks(name string) sweepNode {
 // toTheEnd drives one run of one thread.
 func toTheEnd(g *pawl.Graph[sweepState], thread string) sweepDrive {
 	return func(ctx context.Context, eng *pawl.Engine) error {
-		_, err := pawltest.Drive(ctx, g.Thread(eng, thread), "run-1", &sweepState{Doc: pawl.Of("in")}, sweepPeople)
+		g, err := nest(ctx, g)
+		if err != nil {
+			return err
+		}
+		_, err = pawltest.Drive(ctx, g.Thread(eng, thread), "run-1", &sweepState{Doc: pawl.Of("in")}, sweepPeople)
 		return err
 	}
 }
