@@ -229,3 +229,39 @@ func TestChildLeftBehindAsksNoMore(t *testing.T) {
 		t.Fatal(state, err)
 	}
 }
+
+// What happens in a child is told with its path, while the run is streamed and by who watches afterwards.
+func TestChildFactsHaveTheirPath(t *testing.T) {
+	t.Parallel()
+	e := entries{}
+	th := pausing(t, e, pawl.Inherit).Thread(memoryEngine(t, nil), "t")
+	told := map[pawl.EventKind]int{}
+	path := ""
+	for ev, err := range th.Stream(t.Context(), &family{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Path != "" {
+			told[ev.Kind]++
+			path = ev.Path
+		}
+	}
+	if told[pawl.EventTaskStart] != 2 || told[pawl.EventCheckpoint] != 1 || told[pawl.EventQuestion] != 1 || told[pawl.EventTaskWait] != 1 || !strings.HasPrefix(path, "child:") {
+		t.Error(told, path)
+	}
+	stored := map[pawl.EventKind]int{}
+	for ev, err := range th.Watch(t.Context(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Path == path {
+			stored[ev.Kind]++
+		}
+		if ev.Kind == pawl.EventFinished {
+			break
+		}
+	}
+	if stored[pawl.EventCheckpoint] != 3 || stored[pawl.EventQuestion] != 1 {
+		t.Error(stored)
+	}
+}

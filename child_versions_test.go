@@ -41,13 +41,15 @@ func TestVersionsInsideAChild(t *testing.T) {
 			Node("end", nothing).Path(pawl.Start, "sub", "end"))
 	}
 	for name, c := range map[string]change{
-		"same":                  {},
-		"a node that ran":       {opts: map[string]pawl.NodeOption{"a": pawl.Version(2)}, first: `"sub|a"`},
-		"the node that waits":   {opts: map[string]pawl.NodeOption{"asks": pawl.Version(2)}, first: `"sub|asks"`},
-		"a node not met yet":    {opts: map[string]pawl.NodeOption{"later": pawl.Version(2)}},
-		"another mode":          {mode: pawl.PerThread, first: `mode of child "sub"`},
-		"a line behind a node":  {b: func(b *pawl.Builder[family]) *pawl.Builder[family] { return b.Edge("a", "later") }, first: `"sub|a"`},
-		"a new node at the end": {b: func(b *pawl.Builder[family]) *pawl.Builder[family] { return b.Node("new", nothing).Edge("later", "new") }},
+		"same":                 {},
+		"a node that ran":      {opts: map[string]pawl.NodeOption{"a": pawl.Version(2)}, first: `"sub|a"`},
+		"the node that waits":  {opts: map[string]pawl.NodeOption{"asks": pawl.Version(2)}, first: `"sub|asks"`},
+		"a node not met yet":   {opts: map[string]pawl.NodeOption{"later": pawl.Version(2)}},
+		"another mode":         {mode: pawl.PerThread, first: `mode of child "sub"`},
+		"a line behind a node": {b: func(b *pawl.Builder[family]) *pawl.Builder[family] { return b.Edge("a", "later") }, first: `"sub|a"`},
+		"a new node at the end": {b: func(b *pawl.Builder[family]) *pawl.Builder[family] {
+			return b.Node("new", nothing).Edge("later", "new")
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
