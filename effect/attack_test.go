@@ -80,13 +80,13 @@ func TestReconcileKnowsTheGraphs(t *testing.T) {
 		}
 		q := start(t, home, fault.Plan{})
 		ops := person(t.Context(), "ops")
-		if op, err := q.desk.Reconcile(ops, q.operation().Key); err == nil || !strings.Contains(err.Error(), "in graph") {
+		if op, err := q.desk.Reconcile(ops, q.operation().Key, ""); err == nil || !strings.Contains(err.Error(), "in graph") {
 			t.Errorf("before the graph is known: %+v, %v", op, err)
 		}
 		if err := q.eng.Register(g); err != nil {
 			t.Fatal(err)
 		}
-		if op, err := q.desk.Reconcile(ops, q.operation().Key); err != nil || op.State != effect.StateCommitted {
+		if op, err := q.desk.Reconcile(ops, q.operation().Key, ""); err != nil || op.State != effect.StateCommitted {
 			t.Errorf("in a child %v: %+v, %v", inChild, op, err)
 		}
 	}
@@ -252,7 +252,7 @@ func TestZeroDesks(t *testing.T) {
 	for name, err := range map[string]error{
 		"list": second(d.List(ctx, effect.Filter{})), "unknown": second(d.Unknown(ctx)), "show": second(d.Show(ctx, "12345678")),
 		"release": second(d.Release(ctx, "12345678", effect.Abandon(), "x")), "evidence": second(d.Evidence(ctx, "12345678", effect.Found{}, "x")),
-		"reconcile": second(d.Reconcile(ctx, "12345678")), "redo": second(d.Redo(ctx, "12345678", "x")), "edit": second(d.Edit(ctx, "x", effect.Edit{})),
+		"reconcile": second(d.Reconcile(ctx, "12345678", "")), "redo": second(d.Redo(ctx, "12345678", "x")), "void": second(d.Void(ctx, "12345678", "x")), "edit": second(d.Edit(ctx, "x", effect.Edit{})),
 		"reconciled": second(d.Reconciled(ctx, "x")), "restored": second(d.Restored(ctx)), "report": second(d.Report(ctx, rows, effect.ReportOptions{})),
 		"decide":  d.Decide(ctx, []approval.Choice{{ID: "x", Verb: approval.VerbEdit}})[0].Err,
 		"approve": second(a.Approve(ctx, "x", approval.Decision{})), "reject": second(a.Reject(ctx, "x", approval.Decision{})),

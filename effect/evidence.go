@@ -158,15 +158,19 @@ func (d *Desk) leftBehind(tx storage.Tx, op *Operation, actor pawl.Actor) error 
 
 // Reconcile asks the target of an operation in doubt what became of it, without entering any node: the effect is one that
 // the operation's graph uses here, or one of [Options.Effects], and has a look-up. Found, it is committed; certainly absent,
-// it may be sent by the thread that goes on; while it is too early for that, or the look-up cannot tell, it is an [*InDoubtError]. What the look-up contradicts is
-// quarantined. The end of ctx does not cut the look-up.
-func (d *Desk) Reconcile(ctx context.Context, key string) (*Operation, error) {
+// it may be sent by the thread that goes on; while it is too early for that, or the look-up cannot tell, it is an
+// [*InDoubtError]. What the look-up contradicts is quarantined. The end of ctx does not cut the look-up. The reason, which
+// may be empty, is kept with what is found.
+func (d *Desk) Reconcile(ctx context.Context, key, reason string) (*Operation, error) {
 	if err := d.eng.Allowed(ctx, pawl.VerbInfo{Verb: VerbReconcile, Question: key}); err != nil {
 		return nil, err
 	}
 	op, err := d.at(ctx, key)
 	if err != nil {
 		return nil, err
+	}
+	if len(reason) > approval.MaxReason {
+		return nil, fmt.Errorf("effect: the reason has %d bytes; at most %d are kept; nothing was changed", len(reason), approval.MaxReason)
 	}
 	of := d.declared(op)
 	if of == nil || of.find == nil {
@@ -196,7 +200,7 @@ func (d *Desk) Reconcile(ctx context.Context, key string) (*Operation, error) {
 			return errMoved
 		}
 		out = now
-		early, err = d.reconcile(tx, now, f, pawl.ActorFrom(ctx), tx.Now().UTC())
+		early, err = d.reconcile(tx, now, f, reason, pawl.ActorFrom(ctx), tx.Now().UTC())
 		return err
 	})
 	if err == nil && early {
@@ -231,7 +235,7 @@ func (d *Desk) doubtful(ctx context.Context, key string) (out *Operation, err er
 }
 
 // reconcile is the Update of Reconcile.
-func (d *Desk) reconcile(tx storage.Tx, op *Operation, f *finding, actor pawl.Actor, now time.Time) (early bool, err error) {
+func (d *Desk) reconcile(tx storage.Tx, op *Operation, f *finding, reason string, actor pawl.Actor, now time.Time) (early bool, err error) {
 	if f.conflict != nil {
 		why := "the look-up contradicts it: " + f.conflict.Error()
 		err := op.to(StateQuarantined, now, op.Reason, grounds{hopeless: true})
@@ -242,7 +246,7 @@ func (d *Desk) reconcile(tx storage.Tx, op *Operation, f *finding, actor pawl.Ac
 		return true, nil
 	}
 	e := f.evidence(op, "look-up")
-	e.By = actor.ID
+	e.By, e.Reason = actor.ID, reason
 	if err := d.led.settled(tx, op, op.place(), actor, e, f.outcome, now); err != nil {
 		return false, err
 	}

@@ -244,13 +244,13 @@ func TestReconcile(t *testing.T) {
 			q := start(t, home, fault.Plan{}, func(o *effect.Options) { o.Effects = []effect.Declared{e} })
 			key := q.operation().Key
 			doubt := (*effect.InDoubtError)(nil)
-			op, err := q.desk.Reconcile(person(t.Context(), "ops"), key)
+			op, err := q.desk.Reconcile(person(t.Context(), "ops"), key, "asked")
 			if c.ends == effect.StateReserved {
 				if !errors.As(err, &doubt) || doubt.Due.IsZero() {
 					t.Errorf("%s, at once: %+v, %v", c.name, op, err)
 				}
 				<-time.After(time.Hour)
-				op, err = q.desk.Reconcile(person(t.Context(), "ops"), key)
+				op, err = q.desk.Reconcile(person(t.Context(), "ops"), key, "asked")
 			}
 			if c.ends == effect.StateInDoubt {
 				if !errors.As(err, &doubt) || !errors.Is(err, errTest) {
@@ -259,14 +259,17 @@ func TestReconcile(t *testing.T) {
 			} else if err != nil || op.State != c.ends {
 				t.Errorf("%s: %+v, %v", c.name, op, err)
 			}
+			if shown, err := q.desk.Show(t.Context(), key); err != nil || op != nil && len(shown.Evidence) > 0 && shown.Evidence[0].Reason != "asked" {
+				t.Errorf("%s: the evidence is %+v, %v", c.name, shown.Evidence, err)
+			}
 			if got := q.operation().State; got != c.ends || calls.Load() != 1 {
 				t.Errorf("%s: it is %s after %d calls", c.name, got, calls.Load())
 			}
 			settled := (*effect.SettledError)(nil)
-			if _, err := q.desk.Reconcile(person(t.Context(), "ops"), key); c.ends != effect.StateInDoubt && !errors.As(err, &settled) {
+			if _, err := q.desk.Reconcile(person(t.Context(), "ops"), key, "asked"); c.ends != effect.StateInDoubt && !errors.As(err, &settled) {
 				t.Errorf("%s: reconciled again: %v", c.name, err)
 			}
-			if strange := start(t, home, fault.Plan{}); second(strange.desk.Reconcile(t.Context(), key)) == nil {
+			if strange := start(t, home, fault.Plan{}); second(strange.desk.Reconcile(t.Context(), key, "")) == nil {
 				t.Errorf("%s: a program that does not know the effect looked it up", c.name)
 			}
 		}
