@@ -424,8 +424,9 @@ func (t *Thread) cancelRunning(ctx context.Context, v *view, reason string, aske
 }
 
 // Delete removes a thread and everything of it: history, journal, questions. An unknown thread is a no-op. It is
-// refused while somebody runs the thread.
-func (t *Thread) Delete(ctx context.Context) (err error) {
+// refused while somebody runs the thread. Of the options Reason counts: parts are told.
+func (t *Thread) Delete(ctx context.Context, options ...RunOption) (err error) {
+	cfg := configured(options)
 	defer t.eng.refused(ctx, t.info(ctx, VerbDelete), &err)
 	if err := t.eng.allowed(ctx, VerbInfo{Verb: VerbDelete, Graph: t.graph, Thread: t.id}); err != nil {
 		return err
@@ -442,7 +443,7 @@ func (t *Thread) Delete(ctx context.Context) (err error) {
 			return nil, err
 		}
 		home := local.NewHome(t.eng.store, seen, t.eng.tenant, t.id, &core.Topology{Graph: seen.Info.Graph}, 0)
-		return nil, home.Forget(ctx, seen, t.eng.consenting(t.of(ctx, VerbDelete, seen.Run, "")))
+		return nil, home.Forget(ctx, seen, t.eng.consenting(t.of(ctx, VerbDelete, seen.Run, cfg.reason)))
 	})
 	return err
 }
