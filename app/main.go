@@ -37,8 +37,8 @@ func Main(graphs ...pawl.Registrable) {
 }
 
 // Run runs one command line and returns its exit code: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, 5 conflict,
-// 6 stopped for a person (with --wait), 8 effects in unknown state, 9 the database cannot be opened, 124 timeout, 130
-// interrupted. What went wrong is told on Stderr.
+// 6 stopped for a person (with --wait), 7 audit verification failed, 8 effects in unknown state or unexplained, 9 the
+// database cannot be opened, 124 timeout, 130 interrupted. What went wrong is told on Stderr.
 func Run(ctx context.Context, env Env, args []string, graphs ...pawl.Registrable) int {
 	world := cli.System()
 	world.Graphs, world.Name = graphs, env.Name

@@ -213,6 +213,9 @@ func (d *Desk) declared(op *Operation) *declaration {
 	if decl := d.led.effects[op.Effect]; decl != nil {
 		return decl
 	}
+	if d.eng == nil {
+		return nil
+	}
 	if e, ok := d.eng.Used(op.Graph, op.Effect).(Declared); ok {
 		if decl, err := e.declared(); err == nil {
 			return decl

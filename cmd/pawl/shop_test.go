@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -43,8 +44,18 @@ func buy(_ context.Context, _ effect.Op, p purchase) (string, error) {
 	return "sold-1", nil
 }
 
+// find reads the file that buy writes.
+func find(_ context.Context, _ effect.Op, p purchase) (string, bool, error) {
+	if os.Getenv("SELLER") != "" {
+		return "", false, errors.New("nobody answers")
+	}
+	doc, err := os.ReadFile("bought.txt")
+	return "sold-1", strings.Contains(string(doc), fmt.Sprintln(p.Item, p.Cents)), err
+}
+
 var (
 	bought = effect.New("seller.buy", buy).Approve(allow.Levels{{To: "finance", For: time.Hour}}).Material("item", "cents")
+	known  = effect.New("seller.known", buy).Lookup(find).Settle(time.Hour)
 	blind  = effect.New("seller.blind", buy) // nobody approves it, and its target can be asked nothing
 )
 
@@ -87,7 +98,7 @@ func shop() {
 	for _, name := range []string{"ship", "fail", "limit", "brief"} {
 		graphs = append(graphs, fixtures[name])
 	}
-	for name, e := range map[string]effect.Effect[purchase, string]{"buy": bought, "blind": blind} {
+	for name, e := range map[string]effect.Effect[purchase, string]{"buy": bought, "blind": blind, "known": known} {
 		g, bad := pawl.New[order](name).
 			Node("price", func(_ context.Context, s *order) error { s.Cents.Set(s.Cents.Get() + 1); return nil }).
 			Node("buy", buying(e), pawl.Uses(e)).

@@ -66,7 +66,7 @@ func (p *Program) answer() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&digest, "digest", "", "answer only if the question has this `digest`")
-	c.Flags().StringVar(&p.reason, "reason", "", "`why`; kept with the answer")
+	p.reasonFlag(c, "`why`; kept with the answer")
 	return c
 }
 

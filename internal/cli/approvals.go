@@ -64,9 +64,11 @@ func (p *Program) approvalsGroup() *cobra.Command {
 	c := p.group("approvals", "Approvals: what people are asked to allow, and what they said", `  pawl approvals list
   pawl approvals show 3f9c27
   pawl approvals approve 3f9c27 --digest 9be1… --reason "checked the invoice"
+  pawl approvals edit 3f9c27 --digest 9be1… --set /amount='"80.00"' --reason "half of it"
   pawl approvals reject 3f9c27 --reason "wrong account"`)
 	c.Aliases = []string{"approval"}
-	c.AddCommand(p.approvalsList(), p.approvalsShow(), p.approvalsApprove(), p.approvalsReject())
+	c.AddCommand(p.approvalsList(), p.approvalsShow(), p.approvalsApprove(), p.approvalsReject(), p.approvalsRespond(), p.approvalsEdit(),
+		p.approvalsRevoke())
 	return c
 }
 
@@ -131,7 +133,7 @@ func tableOfRequests(g *Page, list []requestView) {
 	g.Table([]string{"APPROVAL", "STATE", "EFFECT", "REF", "TO", "EXPIRES", "THREAD", "CALL"}, rows...)
 }
 
-// request finds a request by the start of its id, or of the id under which its thread shows it.
+// request finds a request by the start of its id, or of the id under which its thread shows it. Whoever looks is in the trail.
 func (p *Program) request(ctx context.Context, h *home, id string) (*approval.Request, error) {
 	desk := h.approvals()
 	if r, err := desk.Show(ctx, id); !errors.Is(err, pawl.ErrNotFound) {
@@ -142,15 +144,14 @@ func (p *Program) request(ctx context.Context, h *home, id string) (*approval.Re
 		return nil, err
 	}
 	var found []string
-	var at int
-	for i, r := range all {
+	for _, r := range all {
 		if id != "" && (strings.HasPrefix(r.ID, id) || strings.HasPrefix(r.Wait, id)) {
-			found, at = append(found, r.ID), i
+			found = append(found, r.ID)
 		}
 	}
 	switch len(found) {
 	case 1:
-		return &all[at], nil
+		return desk.Show(ctx, found[0])
 	case 0:
 		return nil, &pawl.NotFoundError{What: "approval", ID: id, Hint: p.Name + " approvals list shows what waits"}
 	}
@@ -160,7 +161,7 @@ func (p *Program) request(ctx context.Context, h *home, id string) (*approval.Re
 func (p *Program) approvalsShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "What is to be allowed: the call, who decides, and until when", Args: p.takes(1, "an approval's id"),
-		Example: "  pawl approvals show 3f9c27\n  pawl approvals show 3f9c27 -o json",
+		Example: "  pawl approvals show 3f9c27\n  pawl approvals show 3f9c27 -o json", ValidArgsFunction: p.completeRequests,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.within(cmd.Context(), func(h *home) error {
 				r, err := p.request(cmd.Context(), h, args[0])
@@ -230,6 +231,7 @@ func (v *requestView) printTry(g *Page, p *Program) {
 	}
 	g.Line("\nTry:")
 	g.Line("  %s", p.Command("approvals approve %s --digest %s", v.ID[:12], v.Digest))
+	g.Line("  %s", p.Command("approvals edit %s --digest %s --set POINTER=VALUE --reason WHY", v.ID[:12], v.Digest))
 	g.Line("  %s", p.Command("approvals reject %s --reason WHY", v.ID[:12]))
 }
 
@@ -247,13 +249,16 @@ approves what it saw and nothing else. On a terminal the call is shown and asked
 Whoever decides must be who the request is for: --group and --actor say who you are, unverified, and that is recorded.
 Approving runs nothing: the thread goes on with a resume.
 
+The call is printed as it was approved, without its secrets, with what differs from the one before it.
+
 Exit 3: no such approval; 4: not yours to decide; 5: decided, expired, withdrawn, or another digest.`
 
 func (p *Program) approvalsApprove() *cobra.Command {
 	var digest string
 	c := &cobra.Command{
 		Use: "approve ID", Short: "Allow one exact call, once", Long: aboutApprove, Args: p.takes(1, "an approval's id"),
-		Example: `  pawl approvals approve 3f9c27 --digest 9be1… --group finance --reason "checked the invoice"`,
+		ValidArgsFunction: p.completeRequests,
+		Example:           `  pawl approvals approve 3f9c27 --digest 9be1… --group finance --reason "checked the invoice"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			return p.within(ctx, func(h *home) error {
@@ -261,15 +266,8 @@ func (p *Program) approvalsApprove() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if digest == "" && r.State == approval.Requested {
-					if !p.MayAsk() {
-						return p.misuse(cmd, fmt.Errorf("say with --digest what you saw; %s shows it; nothing was approved", p.Command("approvals show %s", r.ID[:12])))
-					}
-					v := viewOfRequest(r)
-					if err := p.sure(ctx, cmd, false, p.page(v.print)+"\nApprove this call?"); err != nil {
-						return err
-					}
-					digest = r.Call
+				if digest, err = p.seen(cmd, r, digest, "Approve this call?"); err != nil {
+					return err
 				}
 				decided, err := h.approvals().Approve(ctx, r.ID, approval.Decision{Digest: digest, Reason: p.reason})
 				return p.decided(decided, "approved", err)
@@ -277,46 +275,6 @@ func (p *Program) approvalsApprove() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&digest, "digest", "", "approve only the call that has this `digest`")
-	c.Flags().StringVar(&p.reason, "reason", "", "`why`; kept with the decision")
+	p.reasonFlag(c, "`why`; kept with the decision")
 	return c
-}
-
-func (p *Program) approvalsReject() *cobra.Command {
-	var digest string
-	c := &cobra.Command{
-		Use: "reject ID", Short: "Say no to a call; the same call is not asked about again", Args: p.takes(1, "an approval's id"),
-		Long: `Say no to a call. The denial is remembered: the same call under the same reference is not asked about again, in whatever
-thread. The reason reaches the graph. Exit codes are those of approve.`,
-		Example: `  pawl approvals reject 3f9c27 --reason "wrong account"`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			return p.within(ctx, func(h *home) error {
-				r, err := p.request(ctx, h, args[0])
-				if err != nil {
-					return err
-				}
-				decided, err := h.approvals().Reject(ctx, r.ID, approval.Decision{Digest: digest, Reason: p.reason})
-				return p.decided(decided, "rejected", err)
-			})
-		},
-	}
-	c.Flags().StringVar(&digest, "digest", "", "reject only the call that has this `digest`")
-	c.Flags().StringVar(&p.reason, "reason", "", "`why`; reaches the graph")
-	return c
-}
-
-func (p *Program) decided(r *approval.Request, what string, err error) error {
-	if err != nil {
-		return err
-	}
-	v := viewOfRequest(r)
-	return p.Emit(v, func(g *Page) {
-		g.Line("%s: %s %s of thread %s by %s (unverified)", what, v.Effect, v.Ref, v.Thread, v.By)
-		g.Line("Look: %s", p.Command("threads show %s", ShellWord(v.Thread)))
-		if p.serves(v.Graph) {
-			g.Line("Go on: %s", p.Command("runs resume %s", ShellWord(v.Thread)))
-		} else {
-			g.Line("The thread goes on with a resume in the program that has graph %q.", v.Graph)
-		}
-	})
 }

@@ -79,7 +79,7 @@ func (p *Program) restore() *cobra.Command {
 	}
 	c.Flags().BoolVar(&replace, "replace", false, "replace a database that is there; it is kept under another name")
 	c.Flags().BoolVar(&yes, "yes", false, "replace without asking")
-	c.Flags().StringVar(&p.reason, "reason", "", "`why`; kept with the restore")
+	p.reasonFlag(c, "`why`; kept with the restore")
 	return c
 }
 

@@ -34,7 +34,7 @@ somebody runs the thread, and while an effect of it is of unknown outcome. It as
 				if err := p.sure(ctx, cmd, yes, fmt.Sprintf("Delete thread %s (graph %s, %s) with all of its history?", t.ID(), state.Graph, state.Status)); err != nil {
 					return err
 				}
-				if err := t.Delete(ctx); err != nil {
+				if err := t.Delete(ctx, pawl.Reason(p.reason)); err != nil {
 					return err
 				}
 				gone := struct {
@@ -48,6 +48,7 @@ somebody runs the thread, and while an effect of it is of unknown outcome. It as
 			})
 		},
 	}
+	p.reasonFlag(c, "`why`; kept in the trail")
 	c.Flags().BoolVar(&yes, "yes", false, "delete without asking")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say what it would do")
 	return c

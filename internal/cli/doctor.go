@@ -32,7 +32,8 @@ type health struct {
 	Overdue   int                 `json:"questions_expired"` // open in the rows, past their time
 	Approvals int                 `json:"approvals_open"`
 	Unknown   int                 `json:"effects_unknown"`
-	Key       string              `json:"key_file,omitempty"` // what parameters and receipts are encrypted under
+	Restored  time.Time           `json:"restored_and_not_reconciled,omitzero"` // since when
+	Key       string              `json:"key_file,omitempty"`                   // what parameters and receipts are encrypted under
 	Writes    *latency            `json:"writes,omitempty"`
 }
 
@@ -120,6 +121,13 @@ func (p *Program) examine(ctx context.Context, in *home) (*health, error) {
 		return nil, err
 	}
 	unknown, err := in.effects().Unknown(ctx)
+	if err != nil {
+		return nil, err
+	}
+	restore, err := in.effects().Restored(ctx)
+	if restore != nil {
+		h.Restored = restore.At.UTC()
+	}
 	h.Approvals, h.Unknown = len(waiting), len(unknown)
 	return h, err
 }
@@ -185,9 +193,13 @@ func (h *health) print(g *Page) {
 	if key == "" {
 		key = "none: no effect was kept here, or its file is gone"
 	}
+	held := ""
+	if !h.Restored.IsZero() {
+		held = fmt.Sprintf("; those to targets that recognise no key are held back since the restore of %s: effects report, then effects reconciled", h.Restored.Format(time.RFC3339))
+	}
 	g.Table(nil,
 		[]string{"database", h.Driver + " " + h.Where}, []string{"layout", fmt.Sprint(h.Schema)}, []string{"check", "the whole file reads well"},
 		[]string{"durable", h.Note}, []string{"a write", writes}, []string{"threads", strings.Join(counts, ", ")},
 		[]string{"questions", fmt.Sprintf("%d open, %d of them expired", h.Questions, h.Overdue)}, []string{"approvals", fmt.Sprintf("%d wait for a decision", h.Approvals)},
-		[]string{"effects", fmt.Sprintf("%d of unknown outcome", h.Unknown)}, []string{"key", key}, []string{"graphs", graphs})
+		[]string{"effects", fmt.Sprintf("%d of unknown outcome", h.Unknown) + held}, []string{"key", key}, []string{"graphs", graphs})
 }

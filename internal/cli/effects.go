@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,64 +73,91 @@ func viewOfOperation(o *effect.Operation, unknown []effect.Operation) operationV
 
 func (p *Program) effectsGroup() *cobra.Command {
 	c := p.group("effects", "Effects: outside actions, what became of them, and doubts to settle", `  pawl effects list
-  pawl effects list --unknown --check     exit 8 when an outcome is unknown
+  pawl effects unknown --check          exit 8 when an outcome is unknown
   pawl effects show 5d41402a
-  pawl effects settle 5d41402a --not-applied --reason "not on the bank's statement"`)
+  pawl effects release 5d41402a --not-applied --reason "not on the bank's statement"
+  pawl effects report --target bank.jsonl --effect bank.transfer`)
 	c.Aliases = []string{"effect"}
-	c.AddCommand(p.effectsList(), p.effectsShow(), p.effectsSettle())
+	c.AddCommand(p.effectsList(), p.effectsShow(), p.effectsUnknown(), p.effectsReconcile(), p.effectsRelease(), p.effectsVoid(), p.effectsRedo(),
+		p.effectsReport(), p.effectsReconciled())
 	return c
 }
 
+// picking are the flags that choose operations.
+type picking struct {
+	effect.Filter
+	state, thread string
+	only, check   bool
+}
+
 func (p *Program) effectsList() *cobra.Command {
-	var f effect.Filter
-	var state, thread string
-	var only, check bool
+	k := &picking{}
 	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "Operations: outside actions and how they stand", Args: p.takes(0, "no argument"),
 		Example: "  pawl effects list --thread order-17\n  pawl effects list --unknown --check -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.Limit < 0 {
-				return p.misuse(cmd, fmt.Errorf("--limit %d is negative", f.Limit))
-			}
-			limit := f.Limit
-			f.State, f.Limit = effect.State(state), 0
-			return p.within(cmd.Context(), func(h *home) error {
-				unknown, err := h.effects().Unknown(cmd.Context())
-				if err != nil {
-					return err
-				}
-				all := unknown
-				if !only {
-					if all, err = h.effects().List(cmd.Context(), f); err != nil {
-						return err
-					}
-				}
-				list := []operationView{}
-				for i := range all {
-					v := viewOfOperation(&all[i], unknown)
-					if (thread == "" || v.Thread == thread) && (f.Effect == "" || v.Effect == f.Effect) && (state == "" || string(v.State) == state) {
-						list = append(list, v)
-					}
-				}
-				if limit > 0 && len(list) > limit {
-					list = list[:limit]
-					p.talk("there are more: --limit 0 for all")
-				}
-				if err := p.Emit(list, func(g *Page) { tableOfOperations(g, list) }); err != nil || !check {
-					return err
-				}
-				return p.doubts(list)
-			})
+			return p.pick(cmd, k, func(g *Page, list []operationView) { tableOfOperations(g, list) })
 		},
 	}
-	fl := c.Flags()
-	fl.StringVar(&state, "state", "", "only operations in this `state`: reserved, dispatched, committed, rejected, voided, denied, in_doubt, quarantined, released, compensating, compensated, compensation_failed, tombstone")
-	fl.StringVar(&f.Effect, "effect", "", "only operations of this `effect`")
-	fl.StringVar(&thread, "thread", "", "only operations of this `thread`")
-	fl.BoolVar(&only, "unknown", false, "only those of which nobody knows whether they happened")
-	fl.BoolVar(&check, "check", false, "exit 8 when one of those listed is of unknown outcome")
-	fl.IntVar(&f.Limit, "limit", 100, "at most so many; 0: all")
+	p.pickFlags(c, k)
+	c.Flags().StringVar(&k.state, "state", "", "only operations in this `state`: reserved, dispatched, committed, rejected, voided, denied, in_doubt, quarantined, released, compensating, compensated, compensation_failed, tombstone")
+	c.Flags().BoolVar(&k.only, "unknown", false, "only those of which nobody knows whether they happened")
 	return c
+}
+
+func (p *Program) effectsUnknown() *cobra.Command {
+	k := &picking{only: true}
+	c := &cobra.Command{
+		Use: "unknown", Short: "Operations of which nobody knows whether they happened, and what settles each", Args: p.takes(0, "no argument"),
+		Example: "  pawl effects unknown\n  pawl effects unknown --check || page-somebody",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return p.pick(cmd, k, func(g *Page, list []operationView) { p.tableOfUnknown(g, list) })
+		},
+	}
+	p.pickFlags(c, k)
+	return c
+}
+
+func (p *Program) pickFlags(c *cobra.Command, k *picking) {
+	fl := c.Flags()
+	fl.StringVar(&k.Effect, "effect", "", "only operations of this `effect`")
+	fl.StringVar(&k.thread, "thread", "", "only operations of this `thread`")
+	fl.BoolVar(&k.check, "check", false, "exit 8 when one of those listed is of unknown outcome")
+	fl.IntVar(&k.Limit, "limit", 100, "at most so many; 0: all")
+}
+
+func (p *Program) pick(cmd *cobra.Command, k *picking, table func(*Page, []operationView)) error {
+	if k.Limit < 0 {
+		return p.misuse(cmd, fmt.Errorf("--limit %d is negative", k.Limit))
+	}
+	f := effect.Filter{State: effect.State(k.state), Effect: k.Effect}
+	return p.within(cmd.Context(), func(h *home) error {
+		unknown, err := h.effects().Unknown(cmd.Context())
+		if err != nil {
+			return err
+		}
+		all := unknown
+		if !k.only {
+			if all, err = h.effects().List(cmd.Context(), f); err != nil {
+				return err
+			}
+		}
+		list := []operationView{}
+		for i := range all {
+			v := viewOfOperation(&all[i], unknown)
+			if (k.thread == "" || v.Thread == k.thread) && (f.Effect == "" || v.Effect == f.Effect) && (k.state == "" || string(v.State) == k.state) {
+				list = append(list, v)
+			}
+		}
+		if k.Limit > 0 && len(list) > k.Limit {
+			list = list[:k.Limit]
+			p.talk("there are more: --limit 0 for all")
+		}
+		if err := p.Emit(list, func(g *Page) { table(g, list) }); err != nil || !k.check {
+			return err
+		}
+		return p.doubts(list)
+	})
 }
 
 // doubts is the error that leads to exit 8.
@@ -164,6 +190,29 @@ func tableOfOperations(g *Page, list []operationView) {
 	g.Table([]string{"OPERATION", "STATE", "EFFECT", "REF", "ATTEMPTS", "THREAD", "CHANGED", "RECEIPT"}, rows...)
 }
 
+func (p *Program) tableOfUnknown(g *Page, list []operationView) {
+	if len(list) == 0 {
+		g.Line("no effects of unknown outcome")
+		return
+	}
+	var rows [][]string
+	for _, o := range list {
+		rows = append(rows, []string{o.Key[:12], string(o.State), o.Effect, o.Ref, o.Thread, g.Ago(o.Last), p.settling(&o)})
+	}
+	g.Table([]string{"OPERATION", "STATE", "EFFECT", "REF", "THREAD", "SENT", "NEXT"}, rows...)
+}
+
+// settling is the command that settles an operation of unknown outcome.
+func (p *Program) settling(o *operationView) string {
+	switch {
+	case o.State == effect.StateQuarantined, o.Target == "opaque":
+		return p.Command("effects release %s ... --reason HOW", o.Key[:12])
+	case o.Target == "look-up" && p.serves(o.Graph):
+		return p.Command("effects reconcile %s", o.Key[:12])
+	}
+	return p.Command("runs resume %s", ShellWord(o.Thread))
+}
+
 // shownView is all about one operation.
 type shownView struct {
 	operationView
@@ -177,7 +226,7 @@ func (p *Program) effectsShow() *cobra.Command {
 	var check bool
 	c := &cobra.Command{
 		Use: "show KEY", Short: "One operation: what was sent, how often, and what is known", Args: p.takes(1, "an operation's key, or eight digits of it"),
-		Example: "  pawl effects show 5d41402a",
+		Example: "  pawl effects show 5d41402a", ValidArgsFunction: p.completeOperations,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.within(cmd.Context(), func(h *home) error {
 				s, err := h.effects().Show(cmd.Context(), args[0])
@@ -240,75 +289,31 @@ func (v *shownView) print(g *Page, p *Program) {
 	}
 	if v.Unknown {
 		g.Line("\nTry:")
-		g.Line("  %s", p.Command("effects settle %s --applied RECEIPT --reason HOW", v.Key[:12]))
-		g.Line("  %s", p.Command("effects settle %s --not-applied --reason HOW", v.Key[:12]))
+		if next := p.settling(&v.operationView); !strings.Contains(next, "effects release") {
+			g.Line("  %s", next)
+		}
+		g.Line("  %s", p.Command("effects release %s --applied RECEIPT --reason HOW", v.Key[:12]))
+		g.Line("  %s", p.Command("effects release %s --not-applied --reason HOW", v.Key[:12]))
 	}
 }
 
-const aboutSettle = `Decide about an operation of unknown outcome, when you found out by other means or have to choose: that it happened, with
-its receipt as JSON; that it did not happen and will not, so that it may be sent again; that it is sent once more, whatever
-happened; or that it is given up. --reason says how you know, or why. The threads that wait for it go on with a resume.
-Where the effect asks for two people, the first decision is recorded and counts once another person decides the same.
-
-Exit 5: it is not in doubt, or still on its way.`
-
-func (p *Program) effectsSettle() *cobra.Command {
-	var applied string
-	var not, once, abandon bool
-	c := &cobra.Command{
-		Use: "settle KEY", Aliases: []string{"release", "reconcile"}, Short: "Decide what becomes of an operation of unknown outcome", Long: aboutSettle,
-		Args: p.takes(1, "an operation's key, or eight digits of it"),
-		Example: `  pawl effects settle 5d41402a --applied '{"id": "tr-991"}' --reason "on the bank's statement"
-  pawl effects settle 5d41402a --not-applied --reason "the bank has no such transfer"
-  pawl effects settle 5d41402a --send-once --reason "the bank refuses duplicates by hand"`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			found, said := effect.NotApplied(), 0
-			for _, is := range []bool{applied != "", not, once, abandon} {
-				if is {
-					said++
+// completeOperations offers keys to the shell, those of unknown outcome first.
+func (p *Program) completeOperations(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	var keys []string
+	if len(args) == 0 && p.settle(cmd) == nil {
+		_ = p.within(cmd.Context(), func(h *home) error {
+			unknown, err := h.effects().Unknown(cmd.Context())
+			if err != nil {
+				return err
+			}
+			all, err := h.effects().List(cmd.Context(), effect.Filter{Limit: 1000})
+			for _, o := range append(unknown, all...) {
+				if key := o.Key[:12] + "\t" + o.Effect + " " + o.Ref.String() + ", " + string(o.State); strings.HasPrefix(o.Key, begun) && !slices.Contains(keys, key) {
+					keys = append(keys, key)
 				}
 			}
-			switch {
-			case said != 1:
-				return p.misuse(cmd, errors.New("decide one thing: --applied RECEIPT, --not-applied, --send-once or --abandon"))
-			case p.reason == "":
-				return p.misuse(cmd, errors.New("say with --reason how you know"))
-			case applied != "":
-				doc, err := p.text(ctx, applied)
-				if err != nil {
-					return err
-				}
-				if !json.Valid([]byte(doc)) {
-					return p.misuse(cmd, errors.New("the receipt is no JSON; text needs quotes, as in '\"tr-991\"'"))
-				}
-				found = effect.Applied(json.RawMessage(doc))
-			case once:
-				found = effect.SendOnce()
-			case abandon:
-				found = effect.Abandon()
-			}
-			return p.within(ctx, func(h *home) error {
-				if applied != "" && !h.Keyed {
-					return &Error{Failed, fmt.Errorf("the receipt would be sealed under a key that ends with this process: the key file %s.key is not there; nothing was changed", p.db)}
-				}
-				op, err := h.effects().Release(ctx, args[0], found, p.reason)
-				if err != nil {
-					return err
-				}
-				v := viewOfOperation(op, nil)
-				return p.Emit(v, func(g *Page) {
-					g.Line("settled: %s %s is %s", v.Effect, v.Ref, string(v.State))
-					g.Line("Look: %s", p.Command("effects show %s", v.Key[:12]))
-					g.Line("Go on: %s", p.Command("runs resume %s", ShellWord(v.Thread)))
-				})
-			})
-		},
+			return err
+		})
 	}
-	c.Flags().StringVar(&applied, "applied", "", "it happened, with this `receipt` as JSON, or - for the standard input")
-	c.Flags().BoolVar(&not, "not-applied", false, "it did not happen and will not")
-	c.Flags().BoolVar(&once, "send-once", false, "permit one more dispatch, whatever became of those before")
-	c.Flags().BoolVar(&abandon, "abandon", false, "give it up: nobody will know, and it is not sent again")
-	c.Flags().StringVar(&p.reason, "reason", "", "`how` you know, or why; kept as evidence")
-	return c
+	return keys, cobra.ShellCompDirectiveNoFileComp
 }

@@ -27,9 +27,9 @@ const (
 )
 
 const exitHelp = `Exit codes:
-    0 done                              6 stopped for a person (with --wait)
+    0 done                              6 stopped for a person (with --wait), or for a second one
     1 failed, refused, or damaged       7 audit verification failed
-    2 usage                             8 effects in unknown state
+    2 usage                             8 effects in unknown state, or unexplained
     3 not found                         9 the database cannot be reached or opened
     4 not allowed                     124 timeout
     5 conflict: answered, expired,    130 interrupted
@@ -57,6 +57,14 @@ func CodeOf(err error) int {
 		digest  *approval.DigestError
 		settled *effect.SettledError
 		open    *effect.UnsettledError
+		doubt   *effect.InDoubtError
+		law     *effect.LawError
+		redo    *effect.RedoError
+		held    *effect.RestoredError
+		second  *effect.SecondVoteError
+		used    *approval.UsedError
+		grant   *approval.GrantError
+		rate    *approval.RateError
 		migrate *pawl.MigrationError
 		drains  *pawl.DrainingError
 		run     *pawl.RunError
@@ -77,14 +85,19 @@ func CodeOf(err error) int {
 		return TimedOut
 	case errors.Is(err, pawl.ErrNotFound):
 		return NotFound
-	case errors.Is(err, pawl.ErrDenied):
+	case errors.Is(err, pawl.ErrDenied), errors.As(err, &rate):
 		return Denied
 	case errors.As(err, &answer):
 		return answerCode(answer.Reason)
 	case errors.As(err, &verb), errors.As(err, &version), errors.Is(err, pawl.ErrBusy), errors.Is(err, pawl.ErrExpired),
 		errors.As(err, &decided), errors.As(err, &digest), errors.As(err, &settled), errors.As(err, &open),
-		errors.As(err, &migrate), errors.As(err, &drains):
+		errors.As(err, &migrate), errors.As(err, &drains), errors.As(err, &law), errors.As(err, &redo), errors.As(err, &held),
+		errors.As(err, &used), errors.As(err, &grant):
 		return Conflict
+	case errors.As(err, &second):
+		return Stopped
+	case errors.As(err, &doubt):
+		return InDoubt
 	case errors.As(err, &opening):
 		return openCode(opening.Reason)
 	}

@@ -62,7 +62,7 @@ func (p *Program) movingFlags(c *cobra.Command, m *moving) {
 	c.Flags().StringVar(&m.from, "from", "", "only if the thread stands under this `version`")
 	c.Flags().StringVar(&m.to, "to", "", "only if it would stand under this `version`")
 	c.Flags().BoolVar(&m.dry, "dry-run", false, "only say what it would do")
-	c.Flags().StringVar(&p.reason, "reason", "", "`why`; kept with the move")
+	p.reasonFlag(c, "`why`; kept with the move")
 }
 
 func (p *Program) moves(cmd *cobra.Command, m *moving, id string) error {

@@ -144,7 +144,7 @@ It returns when the run has stopped, or after --timeout. No code is needed.`,
 			})
 		})
 	}
-	c.Flags().StringVar(&p.reason, "reason", "", "`why`; kept with the run")
+	p.reasonFlag(c, "`why`; kept with the run")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say what it would do")
 	return c
 }

@@ -195,7 +195,7 @@ head is that checkpoint. --dry-run says which nodes would be entered, without do
 			if err := p.needs(state.Graph, "resume"); err != nil {
 				return err
 			}
-			var options []pawl.RunOption
+			options := []pawl.RunOption{pawl.Reason(p.reason)}
 			if len(again) > 0 {
 				options = append(options, pawl.Again(again...))
 			}
@@ -205,6 +205,7 @@ head is that checkpoint. --dry-run says which nodes would be entered, without do
 			return p.goes(ctx, g, func(ctx context.Context) (*pawl.Outcome, error) { return t.Resume(ctx, options...) })
 		})
 	}
+	p.reasonFlag(c, "`why`; kept in the trail")
 	f := c.Flags()
 	f.StringSliceVar(&again, "again", nil, "run this `node` of the unfinished super-step again")
 	f.StringVar(&head, "at", "", "only if the head is this `checkpoint`")
@@ -238,7 +239,7 @@ set aside, for reading only. It is refused while an effect of the attempt is of 
 			return p.goes(ctx, g, func(ctx context.Context) (*pawl.Outcome, error) { return t.Retry(ctx, pawl.Reason(p.reason)) })
 		})
 	}
-	c.Flags().StringVar(&p.reason, "reason", "", "`why`; kept with the attempt")
+	p.reasonFlag(c, "`why`; kept with the attempt")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say what it would do")
 	return c
 }

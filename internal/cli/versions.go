@@ -108,7 +108,7 @@ func (p *Program) graphDrain() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&undo, "undo", false, "take the mark away")
-	c.Flags().StringVar(&p.reason, "reason", "", "`why`; kept with the mark")
+	p.reasonFlag(c, "`why`; kept with the mark")
 	return c
 }
 
