@@ -340,7 +340,10 @@ func idOfAnotherThread(t *testing.T, h *home) {
 	}
 	for name, give := range map[string]func() error{
 		"answer": func() error { _, err := g.Thread(eng, "2").Answer(t.Context(), open["1"], "yes"); return err },
-		"resume": func() error { _, err := g.Thread(eng, "2").Resume(t.Context(), gate.Answer(open["1"], "yes")); return err },
+		"resume": func() error {
+			_, err := g.Thread(eng, "2").Resume(t.Context(), gate.Answer(open["1"], "yes"))
+			return err
+		},
 	} {
 		refused[error](t, db, name, give, is(pawl.ErrNotFound), open["1"], "nothing was")
 	}
