@@ -117,7 +117,11 @@ func refusal(refused, err error) error {
 func (d *def[S]) enter(ctx context.Context, t *Task, n *node[S], g *seal, in core.TaskInput) (out core.TaskOutput, err error) {
 	s := new(S)
 	b := d.layout.bind(s, in.Values, g)
-	err = n.run(ctx, s, in.Task.Arg, g)
+	if in.Failed != nil {
+		err = n.handle(ctx, s, in.Failed)
+	} else {
+		err = n.run(ctx, s, in.Task.Arg, g)
+	}
 	g.Enter("route")
 	strict := t != nil && t.strict()
 	waits := t != nil && t.Waiting() != nil
@@ -132,7 +136,9 @@ func (d *def[S]) enter(ctx context.Context, t *Task, n *node[S], g *seal, in cor
 	if err != nil || waits {
 		return out, err
 	}
-	out.Next, err = n.next(s, d.workers)
+	if out.Next, err = n.next(s, d.workers); err == nil {
+		out.Next, err = n.went(t, out.Next, d.workers)
+	}
 	if out.Writes, err = written(b, err); err == nil && strict {
 		err = unchanged(n.name, b)
 	}

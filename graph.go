@@ -140,7 +140,12 @@ func (b *Builder[S]) Build() (*Graph[S], error) {
 		s.join(j)
 	}
 	for _, r := range b.routes {
-		s.route(r.from, r.choose == nil, r.targets)
+		s.route("route", r.from, r.choose == nil, r.targets)
+	}
+	for _, n := range b.nodes {
+		if n.gotos != nil {
+			s.route("Targets", n.name, false, n.gotos)
+		}
 	}
 	s.reach()
 	interrupts, children := b.interrupts(s), b.children(s)
@@ -248,6 +253,7 @@ func (b *Builder[S]) assemble(l *layout, interrupts map[string]core.Interrupt, c
 		for _, r := range n.routes {
 			record.Targets = append(record.Targets, r.targets...)
 		}
+		record.Targets = append(record.Targets, n.gotos...)
 		slices.Sort(record.Edges)
 		slices.Sort(record.Targets)
 		record.Targets = slices.Compact(record.Targets)
@@ -376,8 +382,8 @@ func (s *survey) join(j core.Join) {
 	s.joins = append(s.joins, j)
 }
 
-func (s *survey) route(from string, isNil bool, targets []string) {
-	line := "route from " + place(from)
+func (s *survey) route(what, from string, isNil bool, targets []string) {
+	line := what + " from " + place(from)
 	known := s.source(line, from)
 	if isNil {
 		s.fault("%s: its function is nil", line)

@@ -27,6 +27,8 @@ type nodeConfig struct {
 	policy   core.Policy
 	version  int
 	deferred bool
+	onError  any // func(context.Context, *S, error) error
+	gotos    []string
 	uses     []Usable
 	faults   []string
 }
@@ -144,6 +146,7 @@ type node[S any] struct {
 	name   string
 	kind   core.NodeKind
 	run    func(ctx context.Context, s *S, arg []byte, g *seal) error // nil: the function given was nil
+	handle func(context.Context, *S, error) error
 	routes []route[S]
 }
 
@@ -158,6 +161,11 @@ func newNode[S any](name string, kind core.NodeKind, opts []NodeOption) *node[S]
 		}
 		o(&n.nodeConfig)
 	}
+	handle, fits := handlerOf(n)
+	if n.handle = handle; !fits {
+		n.fault("OnError: its function is for another state than the graph's")
+	}
+	n.policy.Handles = n.handle != nil
 	return n
 }
 

@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,6 +38,47 @@ func (e *UndeclaredTargetError) Error() string {
 		e.Node, e.Target, strings.Join(e.Declared, ", "))
 }
 
+// Targets declares where a node may lead with Goto.
+func Targets(names ...string) NodeOption {
+	return func(c *nodeConfig) {
+		if c.gotos = append(c.gotos, names...); len(names) == 0 {
+			c.fault("Targets(): list every node that it may lead to with Goto, and End")
+		}
+	}
+}
+
+// Goto leads on from inside a node, beside its edges and routes, to what the node declares with Targets: To, or what a
+// worker's With and Each make. It counts once the node ends well. An undeclared target fails the task. Without a running
+// task (a plain test of the node) it does nothing.
+func Goto(ctx context.Context, next ...Next) error {
+	s := scopeFrom(ctx)
+	if s == nil {
+		return nil
+	}
+	t := s.task
+	if err := t.late(s.entry, core.Address{Kind: "Goto", Name: t.spec.Node}); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.gotos = append(t.gotos, next...)
+	return nil
+}
+
+// went are the nodes that Goto chose in this entry.
+func (n *node[S]) went(t *Task, out []core.Due, workers map[string]bool) ([]core.Due, error) {
+	if t == nil {
+		return out, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.gotos) == 0 {
+		return out, nil
+	}
+	r := route[S]{targets: n.gotos}
+	return r.take(n.name, t.gotos, out, workers)
+}
+
 type route[S any] struct {
 	from    string
 	choose  func(*S) []Next
@@ -47,19 +89,27 @@ type route[S any] struct {
 func (n *node[S]) next(s *S, workers map[string]bool) ([]core.Due, error) {
 	var out []core.Due
 	for i := range n.routes {
-		r := &n.routes[i]
-		for _, next := range r.choose(s) {
-			to := next.due.Node
-			switch {
-			case next.err != nil:
-				return nil, fmt.Errorf("node %q: its route failed: %w", n.name, next.err)
-			case !slices.Contains(r.targets, to):
-				return nil, &UndeclaredTargetError{Node: n.name, Target: to, Declared: slices.Clone(r.targets)}
-			case next.due.Send != workers[to]:
-				return nil, mismatch(n.name, next.due)
-			case to != core.End:
-				out = append(out, next.due)
-			}
+		var err error
+		if out, err = n.routes[i].take(n.name, n.routes[i].choose(s), out, workers); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// take adds what was chosen to what is due, if it may be.
+func (r *route[S]) take(node string, chosen []Next, out []core.Due, workers map[string]bool) ([]core.Due, error) {
+	for _, next := range chosen {
+		to := next.due.Node
+		switch {
+		case next.err != nil:
+			return nil, fmt.Errorf("node %q: its route failed: %w", node, next.err)
+		case !slices.Contains(r.targets, to):
+			return nil, &UndeclaredTargetError{Node: node, Target: to, Declared: slices.Clone(r.targets)}
+		case next.due.Send != workers[to]:
+			return nil, mismatch(node, next.due)
+		case to != core.End:
+			out = append(out, next.due)
 		}
 	}
 	return out, nil

@@ -86,6 +86,7 @@ func (s *scope) step(ctx context.Context, name, key string, call func(context.Co
 	if err := t.loop.record(context.WithoutCancel(ctx), rec); err != nil {
 		return nil, t.fail(fmt.Errorf("node %q: step %q was called and its result is not saved: %w", t.spec.Node, name, err))
 	}
+	t.alive()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.steps == nil {

@@ -303,8 +303,11 @@ func (r *round) runOne(ctx context.Context, i int) {
 	a := &r.tasks[i]
 	t := &a.task
 	r.loop.emit(Event{Kind: EventTaskStart, Node: t.spec.Node, Task: t.spec.ID})
+	t.failed = t.failedBefore()
 	for {
-		a.tries++
+		if t.failed == nil {
+			a.tries++
+		}
 		out, err := t.once(ctx, a.tries)
 		if fatal := t.broken(); fatal != nil {
 			a.state, a.err = failing, fatal
@@ -332,8 +335,15 @@ func (r *round) runOne(ctx context.Context, i int) {
 			return
 		case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
 			return // stopped from outside, not failed: it stays unfinished
-		case a.tries >= t.policy.Tries || !retryable(err) || !pause(ctx, backoff(t.policy, a.tries)):
-			a.state, a.err = failing, &NodeError{Thread: r.loop.name, Node: t.spec.Node, Task: t.spec.ID, Path: r.loop.path, Try: a.tries, Err: err}
+		case t.failed == nil && retryable(err) && t.again(ctx, err, a.tries):
+		case t.failed == nil && ctx.Err() == nil && t.handles(err):
+			t.failed = t.nodeError(a.tries, err)
+			if unsaved := t.handedOver(ctx, err); unsaved != nil {
+				a.state, a.err = failing, unsaved
+				return
+			}
+		default:
+			a.state, a.err = failing, t.nodeError(a.tries, err)
 			return
 		}
 		r.loop.emit(Event{Kind: EventTaskRetry, Node: t.spec.Node, Task: t.spec.ID, Err: err})
@@ -342,15 +352,10 @@ func (r *round) runOne(ctx context.Context, i int) {
 
 // once is one entry of the node.
 func (t *Task) once(ctx context.Context, try int) (out core.TaskOutput, err error) {
-	if d := t.policy.Timeout; d > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, d, fmt.Errorf("node %q did not end within its timeout of %v", t.spec.Node, d))
-		defer cancel()
-		defer func() {
-			if err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
-				err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
-			}
-		}()
+	if t.policy.Timeout > 0 || t.policy.Idle > 0 {
+		var over func(error) error
+		ctx, over = t.limited(ctx)
+		defer func() { err = over(err) }()
 	}
 	returned := false
 	defer func() {
@@ -359,7 +364,7 @@ func (t *Task) once(ctx context.Context, try int) (out core.TaskOutput, err erro
 			err = &PanicError{Node: t.spec.Node, Value: p, Stack: debug.Stack()}
 		}
 	}()
-	in := core.TaskInput{Task: t.spec, Values: t.loop.pos.Head.Values}
+	in := core.TaskInput{Task: t.spec, Values: t.loop.pos.Head.Values, Failed: t.failed}
 	if t.spec.Node == core.Start {
 		in.Input = t.loop.given()
 	}
@@ -386,12 +391,17 @@ func retryable(err error) bool {
 	return !errors.As(err, &final) && !errors.As(err, &end)
 }
 
+// again waits for the next try, and says whether there is one.
+func (t *Task) again(ctx context.Context, err error, tries int) bool {
+	most, wait, longest := t.policy.For(err)
+	return tries < most && pause(ctx, backoff(wait, longest, tries))
+}
+
 // backoff doubles from try to try up to a cap, with up to a tenth of jitter so that siblings do not march in step.
-func backoff(p core.Policy, tries int) time.Duration {
-	d := p.Wait
+func backoff(d, longest time.Duration, tries int) time.Duration {
 	for range tries - 1 {
-		if d *= 2; d >= p.MaxWait {
-			d = p.MaxWait
+		if d *= 2; d >= longest {
+			d = longest
 			break
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
 )
@@ -25,6 +26,9 @@ type Task struct {
 	asked   map[string]*core.Question // newest revision, by address
 	open    map[string]*core.Question // what this entry waits for, by id
 	fatal   error                     // the task cannot end well, whatever the node returns
+	gotos   []Next                    // what this entry chose with Goto
+	failed  error                     // of the node, which its handler takes over
+	idle    *time.Timer               // of the running try; nil: no idle timeout
 	entry   int                       // which start of the node this is
 	over    bool                      // the node returned: what goroutines of it still ask for is refused
 	cp      int64                     // the checkpoint that all of it hangs from
@@ -200,7 +204,7 @@ func (t *Task) mayStillAsk() []*core.Question {
 func (t *Task) enter(ctx context.Context) context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.booked, t.open, t.fatal, t.over, t.calls = nil, nil, nil, false, nil
+	t.booked, t.open, t.fatal, t.over, t.calls, t.gotos = nil, nil, nil, false, nil, nil
 	if t.kids != nil {
 		t.kids = &kids{nested: t.kids.nested}
 	}
@@ -210,6 +214,9 @@ func (t *Task) enter(ctx context.Context) context.Context {
 		s = &scope{} // a goroutine of an earlier try may still hold the first one
 	}
 	*s = scope{task: t, branch: &t.root, entry: t.entry}
+	if t.failed != nil {
+		s.path = failure // its names are not the node's
+	}
 	return s.in(ctx)
 }
 
@@ -238,6 +245,9 @@ func (t *Task) lateLocked(entry int, what fmt.Stringer) error {
 // book takes an address for this entry.
 func (t *Task) book(entry int, a core.Address) (string, error) {
 	id := a.ID()
+	if t.policy.Idle > 0 || t.loop.under != nil {
+		t.alive()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.lateLocked(entry, a); err != nil {

@@ -25,6 +25,7 @@ type TaskInput struct {
 	Task   Task
 	Values []*Value // by channel, in the topology's order
 	Input  []Write  // the run's input, for the Start task
+	Failed error    // what the node's handler takes over; nil: the node itself is entered
 }
 
 // TaskOutput is what a task did.

@@ -36,11 +36,40 @@ type Memory interface {
 
 // Policy is how one node is run.
 type Policy struct {
-	Tries       int           // 1: no retry
-	Wait        time.Duration // before the second try; doubles, with a cap
-	MaxWait     time.Duration
-	Timeout     time.Duration // of one try; 0: none
-	Durable     bool
-	Uses        map[string]bool // nil: anything
-	IsRetryable func(error) bool
+	Tries   int           // 1: no retry
+	Wait    time.Duration // before the second try; doubles, with a cap
+	MaxWait time.Duration
+	Timeout time.Duration // of one try; 0: none
+	Durable bool
+	Uses    map[string]bool // nil: anything
+	Idle    time.Duration   // without progress; 0: none
+	Retries []Retry         // asked in their order; none: every error is tried again
+	Handles bool            // a function of the graph takes over when the tries are over
+}
+
+// Retry is how errors of one kind are tried again.
+type Retry struct {
+	If            func(error) bool
+	Tries         int // 0: the node's
+	Wait, MaxWait time.Duration
+}
+
+// For is the policy as it stands for an error.
+func (p *Policy) For(err error) (tries int, wait, longest time.Duration) {
+	for _, r := range p.Retries {
+		if !r.If(err) {
+			continue
+		}
+		if tries, wait, longest = r.Tries, r.Wait, r.MaxWait; tries == 0 {
+			tries = p.Tries
+		}
+		if longest == 0 {
+			wait, longest = p.Wait, p.MaxWait
+		}
+		return tries, wait, longest
+	}
+	if len(p.Retries) > 0 {
+		return 1, 0, 0
+	}
+	return p.Tries, p.Wait, p.MaxWait
 }

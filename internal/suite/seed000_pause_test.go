@@ -284,7 +284,7 @@ func callAndPauseApart(t *testing.T, r *report) {
 	})
 }
 
-// functionalStyle is a plain function that calls a step and asks; the graph around it is one node.
+// functionalStyle is a plain function that calls a step and asks.
 func functionalStyle(t *testing.T, _ *report) {
 	onEach(t, func(t *testing.T, h *home) {
 		world, counts, ask := newLedger(t), newLedger(t), approve()
@@ -292,7 +292,7 @@ func functionalStyle(t *testing.T, _ *report) {
 			JobID    string `json:"job_id"`
 			Approved bool   `json:"approved"`
 		}
-		workflow := func(ctx context.Context) (out result, err error) {
+		workflow := func(ctx context.Context, _ string) (out result, err error) {
 			counts.add("entry")
 			submit := func(ctx context.Context) (string, error) { counts.add("call"); return world.submit(ctx) }
 			if out.JobID, err = pawl.Step(ctx, "submit", submit); err != nil {
@@ -301,21 +301,12 @@ func functionalStyle(t *testing.T, _ *report) {
 			out.Approved, err = ask.Ask(ctx, asked{"approve " + out.JobID + "?"})
 			return out, err
 		}
-		type state struct {
-			Result pawl.Last[result] `json:"result"`
+		f, err := pawl.Func("functional", workflow, pawl.Uses(ask))
+		if err != nil {
+			t.Fatal(err)
 		}
-		g := build(t, pawl.New[state]("functional").
-			Node("workflow", func(ctx context.Context, s *state) error {
-				out, err := workflow(ctx)
-				if err != nil {
-					return err
-				}
-				s.Result.Set(out)
-				return nil
-			}, pawl.Uses(ask)).
-			Path(pawl.Start, "workflow", pawl.End))
-		th := g.Thread(engine(t, h.open(t), nil), "t")
-		out, err := th.Run(t.Context(), &state{})
+		th := f.Thread(engine(t, h.open(t), nil), "t")
+		out, err := th.Run(t.Context(), "job")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,7 +315,7 @@ func functionalStyle(t *testing.T, _ *report) {
 		if out, err = th.Resume(t.Context(), ask.Answer(out.Waiting[0].ID, true)); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "final", compact(out.State.Result.Get()), doneJob)
+		same(t, "final", compact(out.Result), doneJob)
 		same(t, "submitted", world.rows(), []string{"gpu-job-1"})
 		same(t, "function entries", counts.count("entry"), 2)
 		same(t, "step calls", counts.count("call"), 1)

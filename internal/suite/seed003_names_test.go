@@ -10,10 +10,10 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// notByPosition runs its lines of steps, questions and effects in node functions, for changes of the code between a
-// pause and its answer. Children and the functional style wait.
+// notByPosition runs its lines of steps, questions and effects, for changes of the code between a pause and its answer:
+// in node functions, in the functional style, and steps one level down. Questions and effects of other depths are not
+// among them.
 func notByPosition(t *testing.T, _ *report) {
-	t.Log("without its lines of other depths and of the functional style: waits for children, Func")
 	changes := []struct {
 		name  string
 		names []string // of the new code; the old has A and B
@@ -26,8 +26,11 @@ func notByPosition(t *testing.T, _ *report) {
 	for _, c := range changes {
 		t.Run(c.name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, h *home) {
-				t.Run("steps", func(t *testing.T) { stepsMoved(t, h, inOrder, c.names) })
-				t.Run("steps of branches", func(t *testing.T) { stepsMoved(t, h, pawl.All, c.names) })
+				t.Run("steps", func(t *testing.T) { stepsMoved(t, h, inNode, inOrder, c.names) })
+				t.Run("steps of branches", func(t *testing.T) { stepsMoved(t, h, inNode, pawl.All, c.names) })
+				t.Run("steps of a function", func(t *testing.T) { stepsMoved(t, h, inFunc, inOrder, c.names) })
+				t.Run("steps of branches of a function", func(t *testing.T) { stepsMoved(t, h, inFunc, pawl.All, c.names) })
+				t.Run("steps of a function in a function", func(t *testing.T) { stepsMoved(t, h, oneDown, inOrder, c.names) })
 				t.Run("questions by key", func(t *testing.T) { questionsMoved(t, h, keyedQuestions, c.names, "") })
 				t.Run("questions by name", func(t *testing.T) { questionsMoved(t, h, namedQuestions, c.names, c.uses) })
 			})
@@ -53,9 +56,45 @@ func inOrder(ctx context.Context, fns ...func(context.Context) error) error {
 	return nil
 }
 
+type (
+	// together runs functions, at once or not.
+	together func(context.Context, ...func(context.Context) error) error
+	// procedure is what calls steps, without the graph around it.
+	procedure func(ctx context.Context, _ string) (map[string]string, error)
+)
+
+// inNode, inFunc and oneDown are graphs around a procedure.
+func inNode(calls procedure) (pawl.Registrable, string, error) {
+	g, err := pawl.New[found]("steps").Node("calls", func(ctx context.Context, s *found) error {
+		got, err := calls(ctx, "")
+		for name, result := range got {
+			s.Got.Set(name, result)
+		}
+		return err
+	}, pawl.Uses(say)).Edge(pawl.Start, "calls").Build()
+	return g, "got", err
+}
+
+func inFunc(calls procedure) (pawl.Registrable, string, error) {
+	f, err := pawl.Func("steps", calls, pawl.Uses(say))
+	return f, "output", err
+}
+
+func oneDown(calls procedure) (pawl.Registrable, string, error) {
+	inner, err := pawl.Func("inner", calls, pawl.Uses(say))
+	if err != nil {
+		return nil, "", err
+	}
+	child := inner.Child("inner")
+	f, err := pawl.Func("steps", func(ctx context.Context, in string) (map[string]string, error) {
+		return child.Call(ctx, in)
+	}, pawl.Uses(child))
+	return f, "output", err
+}
+
 // namedSteps calls a step of each name and then waits.
-func namedSteps(l *ledger, run func(context.Context, ...func(context.Context) error) error, names ...string) *pawl.Builder[found] {
-	return pawl.New[found]("steps").Node("calls", func(ctx context.Context, s *found) error {
+func namedSteps(l *ledger, run together, names ...string) procedure {
+	return func(ctx context.Context, _ string) (map[string]string, error) {
 		l.add("entry")
 		entry := l.count("entry")
 		results := make([]string, len(names))
@@ -70,27 +109,36 @@ func namedSteps(l *ledger, run func(context.Context, ...func(context.Context) er
 			})
 		}
 		if err := run(ctx, calls...); err != nil {
-			return err
+			return nil, err
 		}
 		if _, err := say.Ask(ctx, "Go on?"); err != nil {
-			return err
+			return nil, err
 		}
+		got := map[string]string{}
 		for i, name := range names {
-			s.Got.Set(name, results[i])
+			got[name] = results[i]
 		}
-		return nil
-	}, pawl.Uses(say)).Edge(pawl.Start, "calls")
+		return got, nil
+	}
 }
 
-func stepsMoved(t *testing.T, h *home, run func(context.Context, ...func(context.Context) error) error, names []string) {
+func stepsMoved(t *testing.T, h *home, graph func(procedure) (pawl.Registrable, string, error), run together, names []string) {
 	l, id := newLedger(t), t.Name()
-	old := engine(t, h.open(t), nil, build(t, namedSteps(l, run, "A", "B")))
+	was, _, err := graph(namedSteps(l, run, "A", "B"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, channel, err := graph(namedSteps(l, run, names...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := engine(t, h.open(t), nil, was)
 	out, err := start(old.Thread("steps", id))
 	q := paused(t, out, err, 1)[0]
 	before := history(t, old.Thread("steps", id))
 	tally(t, l, map[string]int{"entry": 1, "A": 1, "B": 1})
 
-	th := engine(t, h.open(t), nil, build(t, namedSteps(l, run, names...))).Thread("steps", id)
+	th := engine(t, h.open(t), nil, is).Thread("steps", id)
 	out, err = resume(th, q.ID, "yes")
 	got, rows := map[string]string{}, map[string]int{"entry": 2, "A": 1, "B": 1}
 	for _, name := range names {
@@ -98,7 +146,7 @@ func stepsMoved(t *testing.T, h *home, run func(context.Context, ...func(context
 			got[name], rows[name] = name+" in entry 2", 1
 		}
 	}
-	finished(t, out, err, fmt.Sprintf(`{"got":%s}`, compact(got)))
+	finished(t, out, err, fmt.Sprintf(`{%q:%s}`, channel, compact(got)))
 	tally(t, l, rows)
 	atEnd(t, th, before)
 }

@@ -41,6 +41,32 @@ func sweepDeferred(t *testing.T) sweepDrive {
 		Edge(pawl.Start, "plan").Edge("plan", "a").Edge("plan", "sum").Edge("a", "b").Edge("b", "sum")), "t")
 }
 
+// sweepHandler fails after a step; what handles the failure steps and asks.
+func sweepHandler(t *testing.T) sweepDrive {
+	node := func(ctx context.Context, s *sweepState) error {
+		if _, err := call(ctx, "node", ""); err != nil {
+			return err
+		}
+		return errors.New("out of order")
+	}
+	handle := func(ctx context.Context, s *sweepState, failed error) error {
+		did, err := call(ctx, "node", "") // the same name, and not the node's
+		if err != nil {
+			return err
+		}
+		answer, err := sweepQuestion.Ask(ctx, "go on?")
+		if err != nil {
+			return err
+		}
+		s.Log.Add(did, answer)
+		return nil
+	}
+	return toTheEnd(built(t, pawl.New[sweepState]("handler").
+		Node("node", node, pawl.Uses(sweepQuestion), pawl.OnError(handle)).
+		Node("beside", steps("beside")).
+		Edge(pawl.Start, "node").Edge(pawl.Start, "beside")), "t")
+}
+
 // sweepSeveral asks three questions in one node, two of them beside each other.
 func sweepSeveral(t *testing.T) sweepDrive {
 	node := func(ctx context.Context, s *sweepState) error {

@@ -69,6 +69,7 @@ func sweepCases(t *testing.T) []sweepCase {
 		{name: "chain", drive: sweepChain(t)},
 		{name: "fan-out", drive: sweepFanOut(t)},
 		{name: "deferred", drive: sweepDeferred(t)},
+		{name: "handler", drive: sweepHandler(t)},
 		{name: "several-questions", drive: sweepSeveral(t)},
 		{name: "loop", drive: sweepLoop(t)},
 		{name: "workers", drive: sweepWorkers(t)},
