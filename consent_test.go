@@ -145,7 +145,7 @@ func TestPartsKnowOfEveryCall(t *testing.T) {
 	refused(err, "refused answer  by ann")
 	_, err = eng.Answer(ctx, id, "yes")
 	must(err, "answer t by ann question ok")
-	out, err = th.Resume(ctx)
+	_, err = th.Resume(ctx)
 	must(err, "resume t by ann")
 	_, err = th.Resume(ctx)
 	must(err, "resume t by ann")
@@ -338,7 +338,7 @@ func TestTimerWithoutTheGraph(t *testing.T) {
 			return string(found[0].State)
 		}
 		done, next, err := stock.Timer().Due(t.Context(), 10)
-		if done != 0 || err != nil || next.Sub(time.Now()) > time.Second || state() != "open" {
+		if done != 0 || err != nil || time.Until(next) > time.Second || state() != "open" {
 			t.Errorf("at its time: %d, %s, %v, %s", done, next, err, state())
 		}
 		<-time.After(2 * time.Minute)

@@ -10,8 +10,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawl-dev/pawl/draw"
 	"github.com/pawl-dev/pawl/internal/core"
 )
+
+func mermaid(t *testing.T, g draw.Drawable) string {
+	t.Helper()
+	picture, err := draw.Of(g, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return picture.Mermaid()
+}
 
 // golden compares with a file; UPDATE_GOLDEN=1 writes it instead.
 func golden(t *testing.T, name string, got []byte) {
@@ -64,7 +74,7 @@ func TestMermaidGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			golden(t, name+".mmd", []byte(mustBuild(t, b).Mermaid()))
+			golden(t, name+".mmd", []byte(mermaid(t, mustBuild(t, b))))
 		})
 	}
 }
@@ -109,7 +119,7 @@ func TestMermaidAnyName(t *testing.T) {
 			count++
 		}
 	}
-	drawing := mustBuild(t, b).Mermaid()
+	drawing := mermaid(t, mustBuild(t, b))
 	const id = `(?:__start__|__end__|n_(?:[A-Za-z0-9_]|-[0-9a-f]{2})+)`
 	node := regexp.MustCompile(`^\t(` + id + `)(?:\["([A-Za-z0-9_ .-]|#\d+;)+"\]|\(\["(Start|End)"\]\))$`)
 	line := regexp.MustCompile(`^\t` + id + ` --> ` + id + `$`)

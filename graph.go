@@ -12,7 +12,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/pawl-dev/pawl/draw"
 	"github.com/pawl-dev/pawl/internal/core"
 )
 
@@ -450,16 +449,6 @@ func place(name string) string {
 	return fmt.Sprintf("%q", name)
 }
 
-// JSON returns the topology: nodes by name with their kinds, versions, uses and lines, joins, and channels in the
-// order of the state's fields. Equal graphs give equal bytes.
+// JSON returns the topology, which package draw makes pictures of: nodes by name with their kinds, versions, uses and
+// lines, joins, and channels in the order of the state's fields. Equal graphs give equal bytes.
 func (g *Graph[S]) JSON() ([]byte, error) { return json.MarshalIndent(&g.def.topology, "", "  ") }
-
-// Mermaid draws the graph as a Mermaid flowchart, its children closed; see [draw.Graph.Mermaid]. Package draw opens them,
-// and draws in other ways. Equal graphs give equal text.
-func (g *Graph[S]) Mermaid() string {
-	picture, err := draw.Of(g, 0)
-	if err != nil { // a graph that was built can be written
-		return "graph TD\n"
-	}
-	return picture.Mermaid()
-}

@@ -102,7 +102,7 @@ func TestAWaitThatIsDue(t *testing.T) {
 		if err != nil || len(out.Waiting) != 1 {
 			t.Fatalf("got %+v, %v", out, err)
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		err = db.Update(t.Context(), func(_ context.Context, tx storage.Tx) error {
 			_, err := eng.AnswerTx(tx, out.Waiting[0].ID, pawl.Answer{})
 			return err

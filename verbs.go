@@ -226,10 +226,6 @@ func (t *Thread) enterable(v *view) bool {
 	return can || len(v.from.Due) == 0
 }
 
-func stillOpen(q core.Question) bool {
-	return q.State == core.QuestionOpen && (q.Due.IsZero() || time.Now().Before(q.Due))
-}
-
 // park sets a run aside that keeps killing its process.
 func (t *Thread) park(ctx context.Context, v *view, d core.Def, run *core.Run, cfg *runConfig) (*Outcome, error) {
 	stop := &core.Stop{

@@ -60,7 +60,7 @@ func New(name string, o Options) (*pawl.Graph[Chat], error) {
 		faults = append(faults, errors.New("it has no model"))
 	}
 	if o.Turns < 0 {
-		faults = append(faults, fmt.Errorf("Turns is %d; give it at least one, or 0 for 20", o.Turns))
+		faults = append(faults, fmt.Errorf("it has %d Turns; give it at least one, or 0 for 20", o.Turns))
 	}
 	uses := map[string]pawl.Usable{}
 	for _, t := range o.Tools {

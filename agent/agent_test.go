@@ -254,7 +254,7 @@ func TestFaults(t *testing.T) {
 	channel := func(context.Context, struct{ C chan int }) (string, error) { return "", nil }
 	for says, o := range map[string]agent.Options{
 		"it has no model":                {},
-		"Turns is -1":                    {Model: script, Turns: -1},
+		"it has -1 Turns":                {Model: script, Turns: -1},
 		`two tools are named "find"`:     {Model: script, Tools: []agent.Tool{s.find(), s.find()}},
 		"a tool needs a name":            {Model: script, Tools: []agent.Tool{agent.Lookup("", "", s.nothing)}},
 		`tool "n": its arguments are a`:  {Model: script, Tools: []agent.Tool{agent.Lookup("n", "", number)}},

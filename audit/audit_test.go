@@ -214,7 +214,7 @@ func TestOtherOrders(t *testing.T) {
 			{Tenant: "t", Thread: "b", Operation: "op1", Action: "committed"},
 		} {
 			if i > 0 {
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 			}
 			write(t, db, r)
 		}

@@ -105,6 +105,7 @@ func (c *watchedConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.T
 	if o.ReadOnly || o.Isolation != driver.IsolationLevel(0) {
 		return nil, errors.New("pawltest: the driver below has no transaction options")
 	}
+	//lint:ignore SA1019 the driver below may be an old one
 	return c.Conn.Begin() // what database/sql does for such a driver
 }
 
@@ -148,6 +149,7 @@ func (s *watchedStmt) ExecContext(ctx context.Context, args []driver.NamedValue)
 	if e, ok := s.Stmt.(driver.StmtExecContext); ok {
 		return e.ExecContext(ctx, args)
 	}
+	//lint:ignore SA1019 the driver below may be an old one
 	return s.Stmt.Exec(values(args)) // what database/sql does for such a driver
 }
 
@@ -156,6 +158,7 @@ func (s *watchedStmt) QueryContext(ctx context.Context, args []driver.NamedValue
 	if q, ok := s.Stmt.(driver.StmtQueryContext); ok {
 		return q.QueryContext(ctx, args)
 	}
+	//lint:ignore SA1019 the driver below may be an old one
 	return s.Stmt.Query(values(args)) // what database/sql does for such a driver
 }
 

@@ -223,7 +223,7 @@ func TestOnlyStrictEnginesFailCalls(t *testing.T) {
 // oldDriver has none of the optional methods.
 type oldDriver struct{ log *[]string }
 
-func (d oldDriver) Open(string) (driver.Conn, error)        { return oldConn{d.log}, nil }
+func (d oldDriver) Open(string) (driver.Conn, error)        { return oldConn(d), nil }
 func (c oldConn) Prepare(q string) (driver.Stmt, error)     { return oldStmt{c.log, q}, nil }
 func (c oldConn) Close() error                              { return nil }
 func (c oldConn) Begin() (driver.Tx, error)                 { return c, nil }

@@ -98,7 +98,7 @@ func TestNotShown(t *testing.T) {
 func say(t *testing.T, cs []approval.Choice, err error) string {
 	t.Helper()
 	if err != nil {
-		if e := (*adapt.Error)(nil); !errors.As(err, &e) || !strings.HasSuffix(err.Error(), "nothing was decided") || cs != nil && len(cs) > 0 && cs[0].ID != "" {
+		if e := (*adapt.Error)(nil); !errors.As(err, &e) || !strings.HasSuffix(err.Error(), "nothing was decided") || len(cs) > 0 && cs[0].ID != "" {
 			t.Errorf("%v, %+v", err, cs)
 		}
 		return "refused: " + err.Error()

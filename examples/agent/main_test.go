@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/agent"
 	"github.com/pawl-dev/pawl/app"
 	"github.com/pawl-dev/pawl/approval"
+	"github.com/pawl-dev/pawl/draw"
 )
 
 // desk is a database with a clerk whose model's replies are counted.
@@ -106,7 +107,11 @@ func TestPicture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	picture := g.Mermaid()
+	drawn, err := draw.Of(g, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	picture := drawn.Mermaid()
 	for _, line := range []string{"n_think -.-> n_act", "n_act --> n_think", "n_think -.-> n_finished", "n_think -.-> n_gave-20up"} {
 		if !strings.Contains(picture, line) {
 			t.Errorf("%s is missing:\n%s", line, picture)

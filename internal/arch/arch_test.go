@@ -15,7 +15,7 @@ const module = "github.com/pawl-dev/pawl"
 // allowed says which folders of the module the code of a folder may import. A folder without a row wires things
 // together (programs, examples, tests).
 var allowed = map[string][]string{
-	".":        {"storage", "internal/core", "draw", "internal/guard", "internal/local", "internal/records", "internal/schema"},
+	".":        {"storage", "internal/core", "internal/guard", "internal/local", "internal/records", "internal/schema"},
 	"storage":  {},
 	"memdb":    {"storage"},
 	"sqlite":   {"storage"},

@@ -184,6 +184,13 @@ func route(cp *Checkpoint, t *Topology, next *Checkpoint, results []Result) erro
 	if len(joins) > 0 {
 		next.Joins = joins
 	}
+	next.due(cp, t, nodes, sends)
+	return nil
+}
+
+// due makes the nodes that were chosen due, in order and each once, and then the sends. What is deferred is kept for
+// when nothing else is.
+func (next *Checkpoint) due(cp *Checkpoint, t *Topology, nodes []string, sends []Due) {
 	slices.Sort(nodes)
 	next.Later = cp.Later
 	for i, n := range nodes {
@@ -201,7 +208,6 @@ func route(cp *Checkpoint, t *Topology, next *Checkpoint, results []Result) erro
 		}
 		next.Later = nil
 	}
-	return nil
 }
 
 func (t *Topology) defers(node string) bool {

@@ -311,7 +311,7 @@ func TestTheWindowIsMeasured(t *testing.T) {
 		p := start(t, disk(t), fault.Plan{Delay: 10 * time.Millisecond})
 		r := p.mustClaim(t, core.Exit)
 		for range 3 {
-			time.Sleep(time.Second) // of the bubble's clock: no time passes
+			<-time.After(time.Second) // of the bubble's clock: no time passes
 			if err := r.advance(); err != nil {
 				t.Fatal(err)
 			}
