@@ -30,8 +30,8 @@ type Child[C any] struct {
 }
 
 // Child makes the graph usable inside others, under a name that is unique among the children of one parent. Without a
-// mode it is Inherit. A node does not outlive its parent: what a PerThread child of a child remembers ends with the run
-// of the child around it, unless that remembers, too.
+// mode it is Inherit. What a PerThread child of a child remembers ends with the run of the child around it, unless that
+// remembers, too.
 func (g *Graph[S]) Child(name string, mode ...ChildMode) Child[S] {
 	c := Child[S]{name: name, mode: Inherit, graph: g}
 	if len(mode) > 0 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/effect"
 )
 
 // kin is the state of graphs that are children, and of their parents.
@@ -288,17 +289,21 @@ func twice(t testing.TB, th *pawl.ThreadOf[kin]) func(yield func(pawl.Event, err
 
 func statelessPauses(t *testing.T, _ *report) {
 	onEach(t, func(t *testing.T, h *home) {
-		l := newLedger(t)
+		l, o := newLedger(t), openOffice(t, h.open(t))
+		mail := effect.New("mail", func(context.Context, effect.Op, string) (string, error) { l.add("dispatch"); return "sent", nil })
 		inner := build(t, pawl.New[kin]("inner").
 			Node("one", func(ctx context.Context, s *kin) error {
 				l.add("one")
-				_, err := pawl.Step(ctx, "step", func(context.Context) (bool, error) { l.add("step"); return true, nil })
+				if _, err := pawl.Step(ctx, "step", func(context.Context) (bool, error) { l.add("step"); return true, nil }); err != nil {
+					return err
+				}
 				s.Log.Add("one")
+				_, err := mail.Do(ctx, effect.Ref("order", "17"), "hello")
 				return err
-			}).
+			}, pawl.Uses(mail)).
 			Node("two", asksAs(l, "two"), pawl.Uses(okay)).Path(pawl.Start, "one", "two"))
 		g := around(t, "parent", inner.Child("child", pawl.Stateless))
-		th := g.Thread(engine(t, h.open(t), nil), "t")
+		th := g.Thread(o.eng, "t")
 		out, err := th.Run(t.Context(), &kin{})
 		if err != nil {
 			t.Fatal(err)
@@ -311,7 +316,7 @@ func statelessPauses(t *testing.T, _ *report) {
 			t.Fatal(err)
 		}
 		same(t, "result", logged(out.State), []string{"one", "two:yes"})
-		tally(t, l, map[string]int{"one": 2, "two": 2, "step": 1})
+		tally(t, l, map[string]int{"one": 2, "two": 2, "step": 1, "dispatch": 1})
 		same(t, "child snapshots", len(historyIn(t, th.Thread, pawl.Path(q.Path[:strings.Index(q.Path, "|")]))), 0)
 		doc, err := g.JSON()
 		same(t, "the picture says so", err == nil && strings.Contains(string(doc), `"mode": "stateless"`), true)
