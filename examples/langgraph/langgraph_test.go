@@ -180,7 +180,7 @@ func Example_effect() {
 	pay := effect.New("bank.pay", func(_ context.Context, op effect.Op, b Bill) (string, error) {
 		sent++ // a real one hands op.Key to the bank
 		return fmt.Sprint("receipt for ", b.Amount), nil
-	}).Keys(24 * time.Hour).Approve(approval.Levels{{To: "finance", For: time.Hour}}).Material("to", "amount")
+	}).Keys(24*time.Hour).Approve(approval.Levels{{To: "finance", For: time.Hour}}).Material("to", "amount")
 	node := func(ctx context.Context, s *State) error {
 		receipt, err := pay.Do(ctx, effect.Ref("invoice", "17"), Bill{To: "acme", Amount: 100})
 		if err != nil {
