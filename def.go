@@ -22,6 +22,7 @@ type def[S any] struct {
 	interrupts map[string]core.Interrupt
 	moves      []Migration
 	children   map[string]core.Def
+	breaks     breaks
 }
 
 var _ core.Def = (*def[struct{}])(nil)

@@ -64,6 +64,7 @@ func (s *scope) child(ctx context.Context, c calling) (*loop, error) {
 		return nil, err
 	}
 	defer t.release(l)
+	l.waited = pos != nil && l.root.waited
 	if l.pos = pos; pos == nil || l.stateless {
 		if err := l.open(ctx, c, pos); err != nil {
 			return nil, err
@@ -112,7 +113,7 @@ func (s *scope) loopOf(kind *core.Child, c calling, address string) (*loop, erro
 		def: c.def, topology: c.def.Topology(), host: p.host, thread: p.thread, name: p.name, limits: p.limits, atOnce: p.atOnce,
 		strict: p.strict, sink: p.sink, late: p.late, parts: p.parts, root: p.root, under: t, child: kind, address: address,
 		path: t.spec.Path(), levels: append(slices.Clone(p.levels), core.Level{Child: c.name, Task: t.spec.ID}),
-		stateless: kind.Mode == Stateless, frame: p.frame, in: s.path,
+		stateless: kind.Mode == Stateless, frame: p.frame, in: s.path, breaks: breaks{}.with(c.def),
 	}
 	if kind.Mode != PerThread {
 		return l, nil

@@ -42,6 +42,8 @@ type loop struct {
 	heads     map[int64]*core.Checkpoint // without storage: what children remember
 
 	afterDrift bool // a person resumed after drift: the newest question is asked whatever it says
+	breaks     breaks
+	waited     bool // the head is where the run stood waiting
 	steps      int  // super-steps since this start
 	mu         sync.Mutex
 	superseded []*ChangedError
@@ -82,6 +84,11 @@ func (l *loop) superStep(ctx context.Context) (*core.Stop, error, error) {
 	}
 	if stop, cause := l.refused(ctx, len(tasks)); stop != nil {
 		return stop, cause, l.commit(ctx, core.Commit{Checkpoint: l.pos.Head, Stop: stop})
+	}
+	if l.breaksBefore(tasks) {
+		l.round = nil
+		stop := &core.Stop{Status: core.StatusWaiting}
+		return stop, nil, l.commit(ctx, core.Commit{Checkpoint: l.pos.Head, Stop: stop})
 	}
 	round := l.begin(tasks)
 	if err := round.run(ctx); err != nil {
@@ -124,6 +131,8 @@ func (l *loop) merge(ctx context.Context, r *round) (*core.Stop, error, error) {
 	var why error
 	if len(next.Due) == 0 {
 		c.Stop, why = l.ending(next)
+	} else if l.breaksAfter(results) {
+		c.Stop, l.round = &core.Stop{Status: core.StatusWaiting}, nil
 	}
 	if err := l.commit(ctx, c); err != nil {
 		return nil, nil, err

@@ -146,6 +146,8 @@ type runConfig struct {
 	answers []givenAnswer
 	head    string
 	hold    bool
+	breaks  breaks
+	waited  bool // the thread, before this verb
 	in      Path
 	sink    func(Event)
 	reason  string

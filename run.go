@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,7 +167,7 @@ func (t *Thread) run(ctx context.Context, cfg *runConfig, read func(core.Def) ([
 	if err != nil {
 		return nil, err
 	}
-	if err := t.fits(VerbRun, cfg); err != nil {
+	if err := cmp.Or(t.fits(VerbRun, cfg), t.breaksFit(d, cfg)); err != nil {
 		return nil, err
 	}
 	if err := t.named(cfg.runID); err != nil {

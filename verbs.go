@@ -90,7 +90,11 @@ func (t *Thread) ready(ctx context.Context, verb Verb, cfg *runConfig) (core.Def
 	if verb != VerbRun {
 		cfg.mode = chosen // the run's own mode stands unless another was chosen
 	}
-	return t.code()
+	d, err := t.code()
+	if err == nil {
+		err = t.breaksFit(d, cfg)
+	}
+	return d, err
 }
 
 // Resume goes on from the head. On a waiting thread it runs the tasks whose questions are all answered or expired; on
@@ -129,6 +133,7 @@ func (t *Thread) resume(ctx context.Context, d core.Def, cfg *runConfig) (*Outco
 		}
 		return t.stands(v)
 	}
+	cfg.waited = v.Status == Waiting
 	run := *v.Run
 	if err := t.ontoGraph(v, &run, d); err != nil {
 		return nil, err

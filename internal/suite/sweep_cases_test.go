@@ -67,6 +67,13 @@ func sweepHandler(t *testing.T) sweepDrive {
 		Edge(pawl.Start, "node").Edge(pawl.Start, "beside")), "t")
 }
 
+// sweepBreaks stops before one node and after another.
+func sweepBreaks(t *testing.T) sweepDrive {
+	return toTheEnd(built(t, pawl.New[sweepState]("breaks").
+		Node("a", steps("a")).Node("b", asks("b"), pawl.Uses(sweepQuestion)).Node("c", steps("c")).
+		Path(pawl.Start, "a", "b", "c").BreakBefore("a", "b").BreakAfter("b")), "t")
+}
+
 // sweepSeveral asks three questions in one node, two of them beside each other.
 func sweepSeveral(t *testing.T) sweepDrive {
 	node := func(ctx context.Context, s *sweepState) error {

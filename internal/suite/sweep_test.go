@@ -70,6 +70,7 @@ func sweepCases(t *testing.T) []sweepCase {
 		{name: "fan-out", drive: sweepFanOut(t)},
 		{name: "deferred", drive: sweepDeferred(t)},
 		{name: "handler", drive: sweepHandler(t)},
+		{name: "breakpoints", drive: sweepBreaks(t)},
 		{name: "several-questions", drive: sweepSeveral(t)},
 		{name: "loop", drive: sweepLoop(t)},
 		{name: "workers", drive: sweepWorkers(t)},
