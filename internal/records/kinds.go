@@ -28,7 +28,7 @@ func Kinds() []storage.Kind {
 	tenant := storage.Field{Name: "tenant", Type: storage.Text}
 	status := storage.Field{Name: "status", Type: storage.Text}
 	bySeq := storage.Index{Name: "by_seq", Fields: []string{"thread", "seq"}}
-	return []storage.Kind{
+	return append(nestedKinds(thread, cp, seq, bySeq), []storage.Kind{
 		{
 			Name: Thread, Key: []storage.Field{tenant, id},
 			Fields: []storage.Field{
@@ -52,20 +52,6 @@ func Kinds() []storage.Kind {
 		{
 			Name: Checkpoint, Key: []storage.Field{{Name: "place", Type: storage.Int}},
 			Fields: []storage.Field{{Name: "uuid", Type: storage.Bytes}, seq, {Name: "step", Type: storage.Int}},
-		},
-		{
-			Name: Nested, Key: []storage.Field{{Name: "place", Type: storage.Int}},
-			Fields: []storage.Field{
-				{Name: "uuid", Type: storage.Bytes}, thread, seq, {Name: "step", Type: storage.Int}, {Name: "frame", Type: storage.Int},
-			},
-			Indexes: []storage.Index{{Name: "by_frame", Fields: []string{"frame", "place"}}, bySeq},
-		},
-		{
-			Name: Frame, Key: []storage.Field{thread, cp, {Name: "address", Type: storage.Text}},
-			Fields: []storage.Field{{Name: "n", Type: storage.Int}, {Name: "parent", Type: storage.Int}, {Name: "path", Type: storage.Text}},
-			Indexes: []storage.Index{
-				{Name: "by_number", Fields: []string{"thread", "n"}}, {Name: "by_path", Fields: []string{"thread", "path"}},
-			},
 		},
 		{
 			Name: Value, Key: []storage.Field{{Name: "place", Type: storage.Int}},
@@ -92,7 +78,7 @@ func Kinds() []storage.Kind {
 			},
 			Revised: true,
 		},
-	}
+	}...)
 }
 
 // A thread's checkpoints and values are keyed by one integer, the thread's number above and their own below: the

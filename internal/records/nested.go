@@ -13,6 +13,25 @@ import (
 // Checkpoints of a child's run are numbered like the thread's own and kept apart from them, so that the thread's history
 // is what it is without children. What hangs from them, tasks, steps and questions, is kept by number like the rest.
 
+func nestedKinds(thread, cp, seq storage.Field, bySeq storage.Index) []storage.Kind {
+	return []storage.Kind{
+		{
+			Name: Nested, Key: []storage.Field{{Name: "place", Type: storage.Int}},
+			Fields: []storage.Field{
+				{Name: "uuid", Type: storage.Bytes}, thread, seq, {Name: "step", Type: storage.Int}, {Name: "frame", Type: storage.Int},
+			},
+			Indexes: []storage.Index{{Name: "by_frame", Fields: []string{"frame", "place"}}, bySeq},
+		},
+		{
+			Name: Frame, Key: []storage.Field{thread, cp, {Name: "address", Type: storage.Text}},
+			Fields: []storage.Field{{Name: "n", Type: storage.Int}, {Name: "parent", Type: storage.Int}, {Name: "path", Type: storage.Text}},
+			Indexes: []storage.Index{
+				{Name: "by_number", Fields: []string{"thread", "n"}}, {Name: "by_path", Fields: []string{"thread", "path"}},
+			},
+		},
+	}
+}
+
 // NestedRow writes a checkpoint of a child's run.
 func (b Box) NestedRow(thread int64, cp *core.Checkpoint, t *core.Topology) (storage.Row, error) {
 	row, err := b.checkpointRow(Nested, thread, cp, t)
