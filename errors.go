@@ -256,7 +256,7 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("limit of %d %s reached (%d needed); nothing beyond it was run", e.Max, e.Limit, e.Have)
 }
 
-// JoinError: the run ended while a join still waits for nodes that nothing leads to any more.
+// JoinError: the run ended while a join still waits for nodes that never ran in it.
 type JoinError struct {
 	To      string
 	Arrived []string

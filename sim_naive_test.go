@@ -29,8 +29,11 @@ func (p *plot) interpret() (values map[string]any, status Status, cause Cause, s
 		due = p.lead(due, s.clock, armed)
 		s = after
 	}
-	if len(armed) > 0 {
-		return s.values(), Failed, CauseError, supersteps // a join waits for what will not come
+	for i, j := range p.joins {
+		waits := func(from string) bool { return armed[fmt.Sprint(i, from)] }
+		if !armed[fmt.Sprint("fired", i)] && slices.ContainsFunc(j[:len(j)-1], waits) {
+			return s.values(), Failed, CauseError, supersteps // a join waits for what never ran
+		}
 	}
 	return s.values(), Done, "", supersteps
 }
@@ -133,7 +136,7 @@ func (p *plot) lead(due []string, clock int64, armed map[string]bool) (out []str
 			full = full && armed[fmt.Sprint(i, from)]
 		}
 		if full {
-			nodes[j[len(j)-1]] = true
+			nodes[j[len(j)-1]], armed[fmt.Sprint("fired", i)] = true, true
 			for _, from := range j[:len(j)-1] {
 				delete(armed, fmt.Sprint(i, from))
 			}

@@ -65,11 +65,13 @@ func leftovers() string {
 	return strings.Join(stacks, "\n\n")
 }
 
-// scenario is one numbered case. Without run it waits, for the reason given.
+// scenario is one numbered case. Without run it waits, or is foreign to Go, for the reason given.
 type scenario struct {
-	id    string
-	run   func(t *testing.T, r *report)
-	waits string
+	id      string
+	run     func(t *testing.T, r *report)
+	waits   string
+	foreign string
+	differs string // why what it proves is on purpose not what LangGraph does
 }
 
 // report collects what a suite prints at its end: counts, and the measured lines of its tables.
@@ -78,7 +80,9 @@ type report struct {
 	passed []string
 	failed []string
 	waits  []string
-	lines  map[int]string
+	// Rows of another engine's behaviours, by the reason.
+	differs, foreign map[string][]string
+	lines            map[int]string
 }
 
 // line sets one line of the closing table: made of measured values only. The place is its position in the table.
@@ -92,15 +96,19 @@ func (r *report) line(place int, format string, args ...any) {
 }
 
 // runAll runs a suite's scenarios side by side and prints the table and the counts when all are over.
-func runAll(t *testing.T, suite string, all []scenario) {
-	r := &report{}
+func runAll(t *testing.T, suite string, all []scenario) *report {
+	r := &report{differs: map[string][]string{}, foreign: map[string][]string{}}
 	t.Cleanup(func() { r.print(suite) })
 	for _, s := range all {
 		t.Run(s.id, func(t *testing.T) {
 			if s.run == nil {
 				r.mu.Lock()
+				defer r.mu.Unlock()
+				if s.foreign != "" {
+					r.foreign[s.foreign] = append(r.foreign[s.foreign], s.id)
+					t.Skip("not applicable: " + s.foreign)
+				}
 				r.waits = append(r.waits, s.id+": "+s.waits)
-				r.mu.Unlock()
 				t.Skip("waits: " + s.waits)
 			}
 			t.Parallel()
@@ -111,11 +119,15 @@ func runAll(t *testing.T, suite string, all []scenario) {
 					r.failed = append(r.failed, s.id)
 				} else {
 					r.passed = append(r.passed, s.id)
+					if s.differs != "" {
+						r.differs[s.differs] = append(r.differs[s.differs], s.id)
+					}
 				}
 			})
 			s.run(t, r)
 		})
 	}
+	return r
 }
 
 func (r *report) print(suite string) {

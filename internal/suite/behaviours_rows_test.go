@@ -1,0 +1,194 @@
+package suite
+
+import "slices"
+
+// Reasons that many rows share.
+const (
+	breakpoints = "static breakpoints"
+	handlers    = "a test here of error handlers (the part is there: OnError)"
+	cached      = "a cache of nodes"
+	functional  = "a test here of the functional style (the part is there: Func)"
+	runContext  = "a test here of run values and remaining steps (the part is there)"
+	modes       = "stream modes of the server (values, updates, custom, messages)"
+	runDrain    = "draining of one run (a version of a graph drains, and a run is cancelled)"
+	idle        = "a test here of idle timeouts (the part is there: IdleTimeout)"
+	agents      = "rows of the agent package, under the numbers of this list"
+	drawn       = "a drawing with LangGraph's ids and classes; Pawl draws its own"
+
+	compiled  = "the compiler refuses it, or Go has no such thing to return"
+	oneSchema = "a graph has one state type: no input, output or private schemas"
+	noBulk    = "updates in bulk: Copy, Fork and Edit take their place"
+	noParent  = "PARENT commands: a child chooses a node of its parent by its result"
+	lowLevel  = "the low-level graph of channels is not public"
+	noSaver   = "no saver interface: drivers pass storagetest, threads are read by their own verbs"
+	noConfig  = "a configuration that is passed along and merged: options of one call, and the context"
+	jsonOnly  = "values are JSON of declared types: nothing is revived by a stored type name"
+	onePolicy = "one backoff a node, without jitter: RetryOn and NoRetry say what is tried again"
+	strictly  = "LangGraph's hazard, with a stricter outcome on purpose"
+	deltas    = "a delta channel to choose: every Append and Map is stored as deltas"
+)
+
+func behaviours() []scenario {
+	return slices.Concat(buildRows(), flowRows(), saveRows(), failRows(), askRows(), stateRows(), childRows(), streamRows(), restRows())
+}
+
+func waiting(why string, ids ...string) (out []scenario) {
+	for _, id := range ids {
+		out = append(out, scenario{id: id, waits: why})
+	}
+	return out
+}
+
+func foreign(why string, ids ...string) (out []scenario) {
+	for _, id := range ids {
+		out = append(out, scenario{id: id, foreign: why})
+	}
+	return out
+}
+
+// recordedRows are proved by scenarios alone.
+func recordedRows(ids ...string) (out []scenario) {
+	for _, id := range ids {
+		out = append(out, scenario{id: id})
+	}
+	return out
+}
+
+func buildRows() []scenario {
+	return slices.Concat(
+		recordedRows("BLD-01", "BLD-02", "BLD-04", "BLD-05", "BLD-06", "BLD-08", "BLD-09", "BLD-10", "BLD-11", "BLD-16", "BLD-17"),
+		[]scenario{{id: "BLD-15", run: rowPaths}, {id: "BLD-20", run: rowTwoRules}, {id: "BLD-25", run: each(rowBuilderAfterwards)}},
+		waiting(breakpoints, "BLD-13"), waiting(handlers, "BLD-26"),
+		foreign(compiled, "BLD-03", "BLD-12", "BLD-18", "BLD-24", "BLD-27", "BLD-30"), foreign(lowLevel, "BLD-29"),
+		foreign(oneSchema, "BLD-19", "BLD-22", "BLD-23"))
+}
+
+func flowRows() []scenario {
+	return slices.Concat(
+		recordedRows("RET-01", "RET-02", "RET-03", "RET-04", "RET-08", "RET-10", "RET-13", "RET-15", "RET-16", "RET-17", "RET-20", "RET-21"),
+		[]scenario{
+			{id: "RET-11", run: each(rowInPlace), differs: "a value that is changed in place is no write: Strict refuses it"},
+			{id: "RET-18", differs: "Go has one empty list: nothing chosen leads nowhere, as LangGraph's empty list does; only its null is an error"},
+			{id: "RET-22", run: rowEdgeToWorker, differs: "a worker takes payloads and a node none: an edge to a worker is refused"},
+			{id: "RET-23", run: each(undeclaredTarget, unknownTarget), differs: strictly},
+			{id: "RET-24", run: each(undeclaredTarget, unknownTarget), differs: strictly},
+		},
+		foreign(compiled, "RET-06", "RET-07", "RET-09", "RET-14"),
+		recordedRows("EDG-01", "EDG-03", "EDG-04", "EDG-05", "EDG-06", "EDG-07", "EDG-08", "EDG-10", "EDG-12", "EDG-15"),
+		[]scenario{{id: "EDG-13", run: each(rowSideBySide)}, {id: "EDG-14", run: each(rowTenThreads)}}, foreign(lowLevel, "EDG-11"),
+		recordedRows("CHN-07", "CHN-09"),
+		[]scenario{{id: "CHN-17", run: all(branchesDoNotMix)}},
+		foreign(lowLevel, "CHN-02", "CHN-03", "CHN-04", "CHN-05", "CHN-06", "CHN-10", "CHN-11", "CHN-12"),
+		waiting(agents, "CHN-13", "CHN-18", "CHN-28"),
+		foreign(deltas, "CHN-14", "CHN-16", "CHN-19", "CHN-20", "CHN-21", "CHN-23", "CHN-24", "CHN-25", "CHN-26", "CHN-27", "CHN-30"),
+		recordedRows("LIM-01", "LIM-03", "LIM-09"),
+		[]scenario{
+			{id: "LIM-02", run: each(rowHundred)},
+			{id: "LIM-04", run: each(rowZeroLimit), differs: "zero is the default limit, as everywhere in Options"},
+			{id: "LIM-07", run: each(rowTaskIDs)}, {id: "LIM-08", run: each(rowNewThread)},
+		},
+		waiting(runContext, "LIM-05"))
+}
+
+func saveRows() []scenario {
+	return slices.Concat(
+		[]scenario{{id: "CKP-01", run: each(rowTasksOfAFailure)}, {id: "CKP-06", run: each(rowTasksOfAFailure)}},
+		recordedRows("CKP-02", "CKP-03", "CKP-05", "CKP-07", "CKP-08", "CKP-10", "CKP-12", "CKP-19", "CKP-20", "CKP-21"),
+		[]scenario{
+			{id: "CKP-09", run: each(rowPages)}, {id: "CKP-14", run: each(rowClosedHome)}, {id: "CKP-15", run: each(rowNoThread)},
+			{id: "CKP-23", run: all(killedBetweenResultAndCheckpoint)}, {id: "CKP-24", run: all(whatACrashLoses), differs: strictly},
+		},
+		waiting(breakpoints, "CKP-17"), waiting(functional, "CKP-22"), waiting(cached, "CKP-26"),
+		foreign(noConfig, "CKP-13"), foreign(compiled, "CKP-16"))
+}
+
+func failRows() []scenario {
+	return slices.Concat(
+		recordedRows("FLT-01", "FLT-04", "FLT-31"),
+		[]scenario{
+			{id: "FLT-05", run: each(rowNoRetry), differs: "every error is tried again unless RetryOn or NoRetry says otherwise: Go has no table of kinds"},
+			{id: "FLT-07", run: each(rowTaskInfo)}, {id: "FLT-08", run: each(rowTimeout)}, {id: "FLT-12", run: each(rowTimeout)},
+			{id: "FLT-14", run: each(rowOwnTimeout)}, {id: "FLT-17", run: each(rowOwnCancel)}, {id: "FLT-18", run: each(rowCallerLeaves)},
+			{id: "FLT-32", run: each(routeFails), differs: strictly},
+		},
+		foreign(onePolicy, "FLT-02", "FLT-03"), waiting(idle, "FLT-09", "FLT-10", "FLT-11"),
+		waiting("a timeout of one payload, and of a super-step", "FLT-15", "FLT-29"), waiting(functional, "FLT-16"),
+		waiting(handlers, "FLT-19", "FLT-21", "FLT-22", "FLT-23", "FLT-24", "FLT-25", "FLT-26", "FLT-28"), waiting(cached, "FLT-30"))
+}
+
+func askRows() []scenario {
+	return slices.Concat(
+		recordedRows("INT-01", "INT-04", "INT-05", "INT-07", "INT-08", "INT-10", "INT-11", "INT-12", "INT-13", "INT-17", "INT-18",
+			"INT-20", "INT-21", "INT-22", "INT-24", "INT-34", "INT-41", "INT-42"),
+		[]scenario{
+			{id: "INT-03", run: all(noStorageNoQuestion)}, {id: "INT-38", run: each(unknownNames), differs: strictly},
+			{id: "INT-19", run: each(rowGiveUp), differs: "a pause is given up by Cancel, not by writing as the end"},
+			{id: "INT-36", run: each(rowTold)},
+			{id: "INT-39", run: each(answersThatLookLikeMaps), differs: strictly}, {id: "INT-40", run: each(bareValueInsideChild), differs: strictly},
+			{id: "INT-43", run: each(nullIsAnAnswer), differs: strictly},
+		},
+		foreign("an answer and a write are two verbs: Resume and Edit", "INT-06"), foreign("XXH3 ids: questions have ids of their own", "INT-35"),
+		waiting(breakpoints, "INT-25", "INT-26", "INT-27", "INT-28", "INT-29", "INT-31"), waiting(modes, "INT-14", "INT-15"),
+		waiting("a test of a node that asks on its first entry only", "INT-32", "INT-33"))
+}
+
+func stateRows() []scenario {
+	return slices.Concat(
+		recordedRows("STA-03", "STA-04", "STA-05", "STA-20", "STA-22", "STA-23", "STA-24", "STA-25", "STA-26", "STA-27", "STA-29", "STA-30",
+			"STA-31", "STA-32", "STA-33", "STA-34"),
+		[]scenario{
+			{id: "STA-01", run: each(rowNewThread)}, {id: "STA-02", run: rowNoStorage}, {id: "STA-08", run: each(rowEditRemoves)},
+			{id: "STA-19", run: each(rowNoSuchPoint)}, {id: "STA-37", run: each(goingBackAsksAgain), differs: strictly},
+		},
+		foreign("an edit is written as nobody", "STA-06"), foreign("a new input from an old checkpoint: Fork with changes", "STA-36"),
+		foreign(noBulk, "STA-09", "STA-10", "STA-11", "STA-12", "STA-13", "STA-15", "STA-16", "STA-17", "STA-18"))
+}
+
+func childRows() []scenario {
+	return slices.Concat(
+		recordedRows("SUB-01", "SUB-02", "SUB-03", "SUB-04", "SUB-06", "SUB-07", "SUB-10", "SUB-21", "SUB-22", "SUB-23", "SUB-24",
+			"SUB-25", "SUB-27", "SUB-28", "SUB-32"),
+		[]scenario{
+			{id: "SUB-09", run: each(rowCalledTwice), differs: "a second call of one child in a node needs a Key: nothing is numbered"},
+			{id: "SUB-13", run: each(childLeadsOn), differs: noParent}, {id: "SUB-17", run: all(childPaused)},
+			{id: "SUB-20", run: each(rowNoSuchChild)}, {id: "SUB-35", run: each(rowPlace)},
+		},
+		foreign(noParent, "SUB-14", "SUB-15", "SUB-16"), foreign("memory is a mode of a child: a root has its thread", "SUB-08"),
+		foreign("a child is stored with its parent; another thread is another Run", "SUB-11"),
+		waiting("snapshots without their children are not told apart yet", "SUB-18"),
+		waiting("a scenario of a fork at a child's checkpoint (the engine has it: TestForkInsideAChild)", "SUB-29", "SUB-30", "SUB-31"),
+		waiting(runContext, "SUB-34"))
+}
+
+func streamRows() []scenario {
+	return slices.Concat(
+		[]scenario{
+			{id: "STR-02", run: each(rowChildEvents)}, {id: "STR-07", run: each(rowTaskEvents)}, {id: "STR-10", run: each(rowTaskEvents)},
+			{id: "STR-11", run: each(rowChildEvents)},
+		},
+		waiting(modes, "STR-01", "STR-03", "STR-04", "STR-06", "STR-08", "STR-13", "STR-14", "STR-15", "STR-20", "STR-23"),
+		waiting(functional, "STR-09"), foreign(oneSchema, "STR-16", "STR-17"), foreign(noConfig, "STR-22"),
+		foreign("options of the Python client", "STR-18", "STR-21", "STR-24"))
+}
+
+func restRows() []scenario {
+	return slices.Concat(
+		waiting(functional, "FUN-01", "FUN-03", "FUN-04", "FUN-05", "FUN-06", "FUN-10", "FUN-11", "FUN-12", "FUN-13", "FUN-14", "FUN-19"),
+		waiting(cached, "FUN-07", "FUN-08"), waiting(runDrain, "FUN-20"), foreign(compiled, "FUN-15", "FUN-17", "FUN-18", "FUN-21"),
+		[]scenario{
+			{id: "FUN-22", run: all(notByPosition), differs: strictly},
+			{id: "RUN-12", run: each(rowTenAtOnce)}, {id: "RUN-13", run: rowNamespaces}, {id: "RUN-14", run: rowFilters}, {id: "RUN-16", run: rowBatch},
+		},
+		waiting(runContext, "RUN-02"), waiting(runDrain, "RUN-03", "RUN-04", "RUN-05", "RUN-06", "RUN-07"),
+		waiting("rows of the store package, under the numbers of this list", "RUN-09", "RUN-17", "RUN-18"),
+		foreign(noConfig, "RUN-10", "RUN-11"), foreign("a loop of Run", "RUN-19"),
+		[]scenario{
+			{id: "SAV-28..37", run: each(rowSnapshots)}, {id: "SAV-38..53", run: each(rowPages)}, {id: "SAV-54..58", run: each(rowDeleteOne)},
+			{id: "SAV-66..73", run: each(rowCopy)}, {id: "SAV-74..81", run: each(rowPrune)},
+		},
+		foreign(noSaver, "SAV-01..17", "SAV-18..27", "SAV-59..65", "SAV-82..89", "SAV-90", "SAV-91"),
+		foreign(jsonOnly, "SER-02", "SER-03", "SER-04", "SER-05", "SER-07"), waiting("a codec with keys of its own", "SER-06"),
+		waiting(agents, "PRE-01", "PRE-02", "PRE-03", "PRE-04", "PRE-05", "PRE-06", "PRE-09", "PRE-10", "PRE-11", "PRE-12", "PRE-13"),
+		foreign(noParent, "PRE-08"),
+		waiting(drawn, "DRW-02", "DRW-03", "DRW-04", "DRW-05", "DRW-06", "DRW-07"), waiting(breakpoints, "DRW-09"))
+}
