@@ -19,7 +19,8 @@ A refund agent looks three things up side by side, lets a scripted model propose
 pays and sends a mail. Its worker is a process on a SQLite file, and is ended by kill -9 twice: in the middle of a
 super-step, and after the provider has paid and before that is recorded. Then the thread is forked from before the payment,
 the same refund is tried with another amount, and a second refund is asked for. The provider is another process with a
-ledger of its own.
+ledger of its own. At the end its books are reconciled with the database, the audit trail is verified, and one byte of a
+copy is changed and found.
 
 Every number is read from the provider's ledger, from the database, or from a file that the nodes append to. Exit 1: the
 run did not show what it says.`

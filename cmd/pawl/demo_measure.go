@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/approval"
 )
 
@@ -66,15 +64,6 @@ func (t *tour) receipt(ctx context.Context, thread string) (string, error) {
 		return "", err
 	}
 	return s.Receipt.Get(), nil
-}
-
-// noted is what effects have to say of a fork.
-func noted(p *pawl.Preview) string {
-	var texts []string
-	for _, n := range p.Notes {
-		texts = append(texts, n.Text)
-	}
-	return strings.Join(texts, ", ")
 }
 
 // paymentsOfAPlainReplay is how often the line of an approved payment was reached: each time it would have been a

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,11 @@ type report struct {
 	Changed     string         `json:"changed_amount"`               // refused; not refused; sent; not tried, when nothing was paid
 	LookUps     int            `json:"look_ups"`                     // after the kill
 	Unknown     int            `json:"unknown_outcomes"`             // after the kill
+	Confirmed   string         `json:"confirmed_by"`                 // what settled the unknown outcome
+	Unexplained int            `json:"unexplained_rows"`             // of the provider's books and the ledger
+	Honest      bool           `json:"audit_honest"`                 // the trail, verified
+	Flip        bool           `json:"flip_found"`                   // one byte of a copy, verified
+	Finding     string         `json:"flip_finding"`                 // and its place by name
 	Mails       int            `json:"mails"`                        // that were sent
 	Plain       int            `json:"plain_replay_would_have_paid"` // times that the line of an approved payment was reached
 	StepCalls   map[string]int `json:"step_calls"`                   // of the first refund, before the fork, like the next two
@@ -112,6 +118,7 @@ func (r *report) verify() error {
 		plain += 3 // after the kill, in the fork, with another amount
 		expect("outcomes unknown after the kill", r.Unknown, 1)
 		expect("look-ups", r.LookUps, 1)
+		expect("confirmed by", r.Confirmed, "look-up")
 	}
 	entries["order"], entries["customer"], entries["risk"], entries["policy"] = 1, 1, 2, 1
 	expect("workers killed", r.Kills, kills)
@@ -125,6 +132,9 @@ func (r *report) verify() error {
 	expect("payment requests", r.Requests, r.Approved)
 	expect("rows of the provider", r.Rows, r.Approved)
 	expect("the provider and its file agree", r.ledgersAgree, true)
+	expect("unexplained rows", r.Unexplained, 0)
+	expect("the trail is honest", r.Honest, true)
+	expect("the changed byte is found", r.Flip && r.Finding != "", true)
 	expect("mails", r.Mails, r.Approved)
 	expect("same receipt", r.SameReceipt, yes)
 	expect("the changed amount", r.Changed, changed)
@@ -151,6 +161,7 @@ func (r *report) print(g *cli.Page) {
 	}
 	g.Line("\n%s, %s, %s.\nA plain replay would have made %s.", several(r.Approved, "approved refund"), several(r.Requests, "payment request"),
 		several(r.Rows, "payment"), several(r.Plain, "payment"))
+	g.Line("Unexplained in the provider's books: %d. The trail is honest: %v. One changed byte is found: %v.", r.Unexplained, r.Honest, r.Flip)
 	g.Line("%s, %s asked, %s, %d ms.", several(r.Kills, "kill"), several(r.Asked, "approval"), several(r.Checkpoints, "checkpoint"), r.Elapsed)
 	pawl, db := self(), r.Kept
 	g.Line("\nTry next:")
@@ -162,9 +173,11 @@ func (r *report) print(g *cli.Page) {
 	if len(r.operations) > 0 {
 		next = append(next, fmt.Sprintf("effects show %.12s", r.operations[0]))
 	}
-	for _, n := range append(next, "audit list "+demoThread) {
+	next = append(next, "audit list "+demoThread, "audit verify", "effects report --target "+cli.ShellWord(targetOf(filepath.Dir(db))))
+	for _, n := range next {
 		g.Line("  %s %s --db %s", pawl, n, cli.ShellWord(db))
 	}
+	g.Line("  %s audit verify --db %s    (exit 7: one byte of it is another)", pawl, cli.ShellWord(flippedOf(filepath.Dir(db))))
 	g.Line("\nPrograms to start from: examples/readme, and with payments examples/expense.")
 }
 

@@ -27,6 +27,7 @@ func good() *report {
 		Kills:       2, AfterKill: []pawl.Status{pawl.Crashed, pawl.Crashed}, Answer: "yes", Answers: make([]answer, 2), Status: pawl.Done,
 		Fork:   branch{Status: pawl.Done, NodeRuns: map[string]int{"pay": 1, "mail": 1}},
 		Second: second{Status: pawl.Done}, kept: true, ledgersAgree: true,
+		Confirmed: "look-up", Honest: true, Flip: true, Finding: "row 3",
 	}
 }
 
@@ -71,6 +72,10 @@ func TestReportVerifies(t *testing.T) {
 		"node entries of the fork":        func(r *report) { r.Fork.NodeRuns["risk"] = 1 },
 		"requests of the fork":            func(r *report) { r.Fork.Requests = 1 },
 		"status of the second refund":     func(r *report) { r.Second.Status = pawl.Waiting },
+		"confirmed by":                    func(r *report) { r.Confirmed = "person" },
+		"unexplained rows":                func(r *report) { r.Unexplained = 1 },
+		"the trail is honest":             func(r *report) { r.Honest = false },
+		"the changed byte is found":       func(r *report) { r.Finding = "" },
 		"the first branch is kept":        func(r *report) { r.kept = false },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +112,10 @@ func TestDemoDocument(t *testing.T) {
 				State string `json:"state"`
 			} `json:"answer"`
 		} `json:"answers"`
-		Elapsed int64 `json:"elapsed_ms"`
+		Unexplained *int  `json:"unexplained_rows"`
+		Honest      bool  `json:"audit_honest"`
+		Flip        bool  `json:"flip_found"`
+		Elapsed     int64 `json:"elapsed_ms"`
 	}
 	if err := json.Unmarshal(doc, &r); err != nil {
 		t.Fatalf("%v: %s", err, doc)
@@ -118,6 +126,9 @@ func TestDemoDocument(t *testing.T) {
 	}
 	if r.Rows != 2 || r.Requests != 2 || r.Approved != 2 || r.Asked != 2 || !r.Same || r.Changed != "refused" || r.Plain <= r.Requests {
 		t.Errorf("measured %+v", r)
+	}
+	if r.Unexplained == nil || *r.Unexplained != 0 || !r.Honest || !r.Flip {
+		t.Errorf("proved %s", doc)
 	}
 	if r.Kills != 2 || len(r.Answers) != 2 || r.Answers[0].Answer.State != "granted" || r.Elapsed <= 0 {
 		t.Errorf("measured %+v", r)
@@ -141,18 +152,28 @@ func TestDemoFollowUps(t *testing.T) {
 	_, next, _ := strings.Cut(run("demo", "--yes", "--keep", "tour"), "Try next:\n")
 	want := map[string]string{
 		"threads show": "failed", "threads history": "fork", "approvals list": "consumed", "effects list": "refund:8841-2",
-		"effects show": "Evidence of a look-up", "audit list": "settled",
+		"effects show": "Evidence of a look-up", "audit list": "settled", "audit verify": "honest: ", "effects report": "Unexplained: 0",
 	}
+	var flipped []string
 	for line := range strings.Lines(next) {
 		args := strings.Fields(line)
 		if len(args) < 3 || args[0] != "pawl" {
 			continue
 		}
 		what := strings.Join(args[1:3], " ")
+		if strings.Contains(line, "flipped.db") {
+			flipped = strings.Fields(line)[1:5]
+			continue
+		}
 		if out := run(args[1:]...); want[what] == "" || !strings.Contains(out, want[what]) {
 			t.Errorf("%s printed %s", line, out)
 		}
 		delete(want, what)
+	}
+	spoilt := exec.Command("pawl", flipped...)
+	spoilt.Dir = dir
+	if out, err := spoilt.CombinedOutput(); err == nil || spoilt.ProcessState.ExitCode() != 7 || !strings.Contains(string(out), "found: row ") {
+		t.Errorf("pawl %s: %v: %s", strings.Join(flipped, " "), err, out)
 	}
 	if len(want) > 0 {
 		t.Errorf("not among what to try next: %v", want)

@@ -74,7 +74,7 @@ func (t *tour) play(ctx context.Context) (_ *report, err error) {
 			}
 		}()
 		t.tell(opening, t.target.pid(), t.provider)
-		for _, act := range []func(context.Context) error{t.killedInTheMiddle, t.decided, t.forked, t.otherAmount, t.secondRefund} {
+		for _, act := range []func(context.Context) error{t.killedInTheMiddle, t.decided, t.forked, t.otherAmount, t.secondRefund, t.books, t.proved} {
 			if err := act(ctx); err != nil {
 				return err
 			}
@@ -266,6 +266,9 @@ func (t *tour) killedAfterPaying(ctx context.Context) error {
 	}
 	t.report.Unknown = len(unknown)
 	t.say("The thread is %s. Attempts without an outcome in the database: %d. It may have happened or not, and nobody guesses.", status, len(unknown))
+	for _, op := range unknown {
+		t.operation(&op, ", outcome unknown")
+	}
 	if err := t.hire(ctx); err != nil {
 		return err
 	}
@@ -285,6 +288,9 @@ func (t *tour) killedAfterPaying(ctx context.Context) error {
 	receipt, err := t.receipt(ctx, demoThread)
 	t.say("Worker %d resumes, and asks the provider first. Look-ups: %d, payment requests: %d. It finds the payment, stores the receipt %s, and the mail goes out.",
 		t.worker.pid(), lookUps, payments, receipt)
+	for _, op := range unknown {
+		err = errors.Join(err, t.confirmed(ctx, op.Key))
+	}
 	t.say("The provider's ledger: %s.", now)
 	t.say("A plain replay by now: %s.", several(count, "payment"))
 	return err
@@ -321,7 +327,7 @@ func (t *tour) forked(ctx context.Context) error {
 	t.report.SameReceipt = receipt != "" && again == receipt
 	t.report.Fork = branch{s.Status, more.count[countCall], more.count[countNode], more.payments, more.asked}
 	t.title("Forked from before the payment")
-	t.say("The preview of the fork: %s.", noted(would))
+	t.preview(would)
 	t.say("Worker %d enters the node of the payment again, on a branch of its own.", t.worker.pid())
 	if receipt == "" {
 		t.say("The no is remembered. People asked again: %d, payment requests: %d.", more.asked, more.payments)
