@@ -30,7 +30,7 @@ func (t *tour) confirmed(ctx context.Context, key string) error {
 	for _, e := range s.Evidence {
 		t.report.Confirmed = e.Kind
 	}
-	t.operation(&s.Operation, fmt.Sprintf(", confirmed by a %s, receipt %s", t.report.Confirmed, s.Operation.Receipt))
+	t.operation(&s.Operation, fmt.Sprintf(", confirmed by a %s, receipt %.16s…", t.report.Confirmed, s.Operation.Receipt))
 	return nil
 }
 
