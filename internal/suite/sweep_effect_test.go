@@ -29,6 +29,11 @@ type sweepPay struct {
 	rows   int                  // what the target holds at the end
 	grants int                  // that were consumed
 	ends   effect.State
+	limit  bool                                                                                                // there is room for one payment, and the node wants two
+	told   bool                                                                                                // a webhook tells what happened
+	looked bool                                                                                                // what a death leaves is looked up at the desk
+	before func(p *sweepPay, ctx context.Context, eng *pawl.Engine, r approval.Request) (done bool, err error) // a decision
+	after  func(p *sweepPay, ctx context.Context, eng *pawl.Engine) error                                      // the decisions
 }
 
 type sweepTransfer struct {
@@ -57,6 +62,9 @@ func (p *sweepPay) effect() sweepWire {
 	}
 	if len(p.levels) > 0 {
 		e = e.Approve(p.levels)
+	}
+	if p.limit {
+		e = e.Limit(effect.Limit[sweepTransfer]{Name: "one", Max: 1})
 	}
 	return e
 }
@@ -91,6 +99,10 @@ func (p *sweepPay) point(ctx context.Context, at pawltest.TargetPoint) error {
 
 // graph pays invoice 17 between two nodes and notes what came of it.
 func (p *sweepPay) graph(t *testing.T) *pawl.Graph[sweepState] {
+	return built(t, p.nodes().Path(pawl.Start, "first", "pay", "after"))
+}
+
+func (p *sweepPay) nodes() *pawl.Builder[sweepState] {
 	e := p.effect()
 	pay := func(ctx context.Context, s *sweepState) error {
 		if _, err := call(ctx, "above", ""); err != nil {
@@ -100,6 +112,12 @@ func (p *sweepPay) graph(t *testing.T) *pawl.Graph[sweepState] {
 		denied := (*effect.DeniedError)(nil)
 		if errors.As(err, &denied) {
 			receipt, err = fmt.Sprintf("denied by %q: %s, expired %v", denied.By, denied.Reason, denied.Expired), nil
+		}
+		if err == nil && p.limit {
+			_, err = e.Do(ctx, effect.Ref("invoice", "18"), sweepTransfer{"acme", "1.00"})
+			if over := (*effect.LimitError)(nil); errors.As(err, &over) {
+				receipt, err = receipt+", and no more", nil
+			}
 		}
 		if err == nil {
 			s.Log.Add(receipt)
@@ -112,9 +130,7 @@ func (p *sweepPay) graph(t *testing.T) *pawl.Graph[sweepState] {
 		}
 		return steps("below")(ctx, s)
 	}
-	return built(t, pawl.New[sweepState]("pay").
-		Node("first", steps("first")).Node("pay", pay, pawl.Uses(e)).Node("after", after).
-		Path(pawl.Start, "first", "pay", "after"))
+	return pawl.New[sweepState]("pay").Node("first", steps("first")).Node("pay", pay, pawl.Uses(e)).Node("after", after)
 }
 
 func sweepRing() []byte { return bytes.Repeat([]byte{3}, effect.KeySize) }
@@ -145,6 +161,10 @@ func (p *sweepPay) decided(ctx context.Context, eng *pawl.Engine, q pawl.Questio
 		if err != nil {
 			return err
 		}
+		if desk := led.Desk(eng, db); p.told && happened(ctx, "row "+q.Key) {
+			_, err = desk.Evidence(person, body.Operation, effect.Found{Applied: true, Receipt: "receipt for " + q.Key}, "webhook")
+			return err
+		}
 		said := effect.Applied("receipt for " + q.Key)
 		if !happened(ctx, "row "+q.Key) {
 			pawltest.Called(ctx, "said absent")
@@ -163,6 +183,11 @@ func (p *sweepPay) decided(ctx context.Context, eng *pawl.Engine, q pawl.Questio
 	for _, r := range open {
 		if r.Wait != q.ID {
 			continue
+		}
+		if p.before != nil {
+			if done, err := p.before(p, ctx, eng, r); err != nil || done {
+				return err
+			}
 		}
 		if p.decide == "no" {
 			_, err = desk.Reject(person, r.ID, approval.Decision{Reason: "too much"})
@@ -196,8 +221,18 @@ func (p *sweepPay) drive(ctx context.Context, eng *pawl.Engine, th *sweepThread,
 					return err
 				}
 			}
+			if p.after != nil {
+				if err := p.after(p, ctx, eng); err != nil {
+					return err
+				}
+			}
 			_, err = th.Resume(ctx)
 		case pawl.Crashed:
+			if p.looked {
+				if err := p.reconciled(ctx, eng); err != nil {
+					return err
+				}
+			}
 			_, err = th.Resume(ctx)
 		case pawl.Failed: // one entry asks or sends once to settle a doubt; another one goes on with it
 			unknown, lost := p.unknown(ctx, eng)

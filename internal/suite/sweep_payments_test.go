@@ -62,7 +62,7 @@ func payCases() (all []payCase) {
 	asked.ends = effect.StateVoided
 	add("pay-cancelled", 1, asked, func(p *sweepPay, t *testing.T) sweepDrive { return p.cancelled(t, false) })
 	add("pay-cancelled-granted", 1, asked, func(p *sweepPay, t *testing.T) sweepDrive { return p.cancelled(t, true) })
-	return append(all, afterwardsCases()...)
+	return append(append(all, afterwardsCases()...), changesCases()...)
 }
 
 // scenario is the case under a durability.
@@ -108,8 +108,11 @@ func (c payCase) check(ctx context.Context, home storage.DB) error {
 	demand(rows == c.pay.rows, "the target has %d rows, want %d", rows, c.pay.rows)
 	demand(len(ops) == 1 || c.more, "%d operations: %+v", len(ops), ops)
 	withKey := 0
-	for _, op := range ops {
+	for i, op := range ops {
 		ends := c.pay.ends
+		if i+1 < len(ops) && ops[i+1].Effect == op.Effect && ops[i+1].Ref == op.Ref && ops[i+1].Redoes == "" {
+			ends = effect.StateVoided // another revision took its place
+		}
 		if other, ok := c.of[op.Effect]; ok {
 			ends = other
 		}
