@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -179,4 +180,71 @@ func endOf(t *testing.T, home storage.DB, s *shopOf, ref string, err error) stri
 		return "bought as changed"
 	}
 	return "bought as asked"
+}
+
+// One process died after the target had committed. One resumes, one replays and two fork, from four processes at once, a
+// thousand times: one row, and all have its receipt.
+func TestVerbsInterleave(t *testing.T) {
+	t.Parallel()
+	for i := range 1000 {
+		target, home := pawltest.NewTarget(allModes[i%2]), memory(t)
+		e := bank(target)
+		p := start(t, home, fault.Plan{})
+		target.At(func(at pawltest.TargetPoint, _ pawltest.TargetRow) error {
+			if at == pawltest.TargetCommitted {
+				p.db.Stop()
+				return errTest
+			}
+			return nil
+		})
+		if _, err := p.thread(e, "t").Run(t.Context(), order(hundred)); err == nil {
+			t.Fatal("a dead process ended well")
+		}
+		target.At(nil)
+		var got [4]string
+		var wg sync.WaitGroup
+		for w := range got {
+			q := start(t, home, fault.Plan{})
+			th := q.thread(e, "t")
+			wg.Go(func() {
+				got[w] = untilPaid(t.Context(), th, w)
+				if err := q.eng.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		c := target.Count()
+		if c.Rows != 1 || c.Requests > 2 || target.Mode() == pawltest.TargetLookup && c.Requests > 1 {
+			t.Fatalf("round %d, %s: %s", i, target.Mode(), c)
+		}
+		for _, receipt := range got {
+			if receipt != target.Rows()[0].ID {
+				t.Fatalf("round %d: receipts %q, and the row is %+v", i, got, target.Rows()[0])
+			}
+		}
+	}
+}
+
+// untilPaid does one of the verbs until it has a receipt. It is patient with what is busy, and with nothing else.
+func untilPaid(ctx context.Context, th *pawl.ThreadOf[state], verb int) string {
+	for {
+		var out *pawl.OutcomeOf[state]
+		var err error
+		switch verb {
+		case 0:
+			out, err = th.Resume(ctx)
+		case 1:
+			out, err = th.Replay(ctx, pawl.Before("pay"))
+		default:
+			out, err = th.Fork(ctx, pawl.Before("pay"), nil)
+		}
+		switch {
+		case err == nil && out.Status == pawl.Done:
+			return out.State.Receipt.Get()
+		case !errors.Is(err, pawl.ErrBusy):
+			return fmt.Sprintf("%+v, %v", out, err)
+		}
+		runtime.Gosched()
+	}
 }
