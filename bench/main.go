@@ -44,7 +44,8 @@ func main() {
 		name string
 		run  func(*lab)
 	}{
-		{"memory", memory}, {"commit", commits}, {"bytes", bytes}, {"depth", depth}, {"sends", sends}, {"audit", trail},
+		{"memory", memory}, {"commit", commits}, {"bytes", bytes}, {"depth", depth}, {"sends", sends}, {"audit", trail}, {"effects", effects},
+		{"redaction", redaction},
 	} {
 		if strings.Contains(m.name, *only) {
 			m.run(l)
