@@ -89,7 +89,7 @@ func (p *sweepPay) reconciled(ctx context.Context, eng *pawl.Engine) error {
 	open, err := desk.Unknown(ctx)
 	for _, op := range open {
 		if err == nil {
-			_, err = desk.Reconcile(sweepPerson(ctx), op.Key)
+			_, err = desk.Reconcile(sweepPerson(ctx), op.Key, "it died")
 		}
 	}
 	return err
