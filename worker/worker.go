@@ -2,7 +2,7 @@
 // rows, judged by the database's clock, so nothing depends on a worker: without one an expired question is expired, and
 // is seen to be when somebody looks.
 //
-//	w := worker.New(db, nil, eng.Timers(), audit.NewSequencer(db))
+//	w := worker.New(db, nil, eng.Timer(), audit.NewSequencer(db))
 //	err := w.Run(ctx)
 package worker
 
