@@ -13,8 +13,9 @@ help:
 	@echo "make sweep  the crash sweep at full depth (about 10 times the stop points)"
 	@echo "make conformance-record  records the scenarios on LangGraph again and compares random graphs (needs python3)"
 
-# The long ones run without the race detector, which would make their thousands of processes take an hour.
-LONG = TestSweep|TestChaos|TestCut
+# The long ones run without the race detector, which would make their thousands of processes take an hour. So do the
+# acceptance scenarios of deaths: the detector sees the same functions as TestSeeds/S003-1 to S003-4 and S003-15.
+LONG = TestSweep|TestChaos|TestCut|TestAcceptance/^A0[1-4]$$|TestAcceptance/^A1[0-3]$$
 
 test:
 	@for m in $(MODULES); do (cd $$m && echo "== test $$m" && $(GO) test -race -timeout 45m -skip '$(LONG)' ./... && \
