@@ -34,36 +34,15 @@ func (e *RedoError) Error() string {
 //
 // A compensation that is redone compensates what stands for its reference by then.
 func (d *Desk) Redo(ctx context.Context, key, reason string) (*Operation, error) {
-	if err := d.eng.Allowed(ctx, pawl.VerbInfo{Verb: VerbRedo, Question: key}); err != nil {
-		return nil, err
-	}
-	actor, err := decider(ctx, reason)
-	if err != nil {
-		return nil, err
-	}
-	was, err := d.at(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	var out *Operation
-	err = d.db.Update(ctx, func(_ context.Context, tx storage.Tx) error {
-		op, err := operationOf(tx, was.Tenant, was.Key)
-		if err != nil || op == nil {
-			return errors.Join(err, &pawl.NotFoundError{What: "operation", ID: key})
-		}
+	return d.change(ctx, VerbRedo, key, reason, func(tx storage.Tx, op *Operation, actor pawl.Actor) (*Operation, error) {
 		next, err := d.redo(tx, op)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		out = next
-		why := "of operation " + op.Key + ": " + reason
-		return errors.Join(next.put(tx), next.note(tx, op.place(), actor, "redo", absent, why), op.note(tx, op.place(), actor, "redone", op.State,
-			"as operation "+next.Key+": "+reason))
+		return next, errors.Join(next.put(tx),
+			next.note(tx, op.place(), actor, "redo", absent, "of operation "+op.Key+": "+reason),
+			op.note(tx, op.place(), actor, "redone", op.State, "as operation "+next.Key+": "+reason))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 // redo is the new operation, not yet put.

@@ -19,7 +19,24 @@ const VerbVoid pawl.Verb = "void"
 // needs an id and must not be a service; the reason is kept. Of any other state it is a [*LawError]; one of unknown outcome
 // is given up with [Desk.Release] and [Abandon].
 func (d *Desk) Void(ctx context.Context, key, reason string) (*Operation, error) {
-	if err := d.eng.Allowed(ctx, pawl.VerbInfo{Verb: VerbVoid, Question: key}); err != nil {
+	return d.change(ctx, VerbVoid, key, reason, func(tx storage.Tx, op *Operation, actor pawl.Actor) (*Operation, error) {
+		why := "given up: " + reason
+		if err := op.to(StateVoided, tx.Now().UTC(), why, grounds{}); err != nil {
+			return nil, err
+		}
+		if err := errors.Join(op.put(tx), op.note(tx, op.place(), actor, "voided", StateReserved, why)); err != nil {
+			return nil, err
+		}
+		_, err := approval.EndOthers(tx, d.eng.AnswerTx, op.Tenant, op.Key, "", "operation "+op.Key+" was "+why)
+		return op, err
+	})
+}
+
+// change is one person's change of an operation, in one Update: the verb is allowed before anything is read, and there is
+// a person and a reason. do says what it comes to.
+func (d *Desk) change(ctx context.Context, verb pawl.Verb, key, reason string,
+	do func(tx storage.Tx, op *Operation, actor pawl.Actor) (*Operation, error)) (*Operation, error) {
+	if err := d.eng.Allowed(ctx, pawl.VerbInfo{Verb: verb, Question: key}); err != nil {
 		return nil, err
 	}
 	actor, err := decider(ctx, reason)
@@ -36,15 +53,7 @@ func (d *Desk) Void(ctx context.Context, key, reason string) (*Operation, error)
 		if err != nil || op == nil {
 			return errors.Join(err, &pawl.NotFoundError{What: "operation", ID: key})
 		}
-		why := "given up: " + reason
-		if err := op.to(StateVoided, tx.Now().UTC(), why, grounds{}); err != nil {
-			return err
-		}
-		out = op
-		if err := errors.Join(op.put(tx), op.note(tx, op.place(), actor, "voided", StateReserved, why)); err != nil {
-			return err
-		}
-		_, err = approval.EndOthers(tx, d.eng.AnswerTx, op.Tenant, op.Key, "", "operation "+op.Key+" was "+why)
+		out, err = do(tx, op, actor)
 		return err
 	})
 	if err != nil {
