@@ -62,6 +62,45 @@ func TestMovesSurviveDeath(t *testing.T) {
 	}
 }
 
+// A death at any write of a force, too: done again, the thread goes on under the other graph, asked anew.
+func TestForceSurvivesDeath(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	var saw []string
+	before, after := gated(t, &saw), screened(t)
+	for n := 0; ; n++ {
+		db := hooked(t)
+		if _, err := before.Thread(opened(t, db, nil), "t").Run(ctx, &note{}); err != nil {
+			t.Fatal(err)
+		}
+		mortal := fault.Wrap(db, fault.Plan{At: fault.At(n, fault.Stop())})
+		_, died := after.Thread(opened(t, mortal, nil), "t").Force(ctx, because)
+		th := after.Thread(opened(t, db, nil), "t")
+		st := standing(t, th)
+		if stood, moved := st.Stranded && len(st.Waiting) == 1, st.Head.Source == "force" && len(st.Waiting) == 0; !stood && !moved {
+			t.Fatalf("point %d: it stands in between: %+v", n, st)
+		}
+		if st.Stranded {
+			if _, err := th.Force(ctx, because); err != nil {
+				t.Fatalf("point %d: again: %v", n, err)
+			}
+		}
+		out, err := th.Resume(ctx)
+		if err == nil && out.Status == pawl.Waiting {
+			out, err = th.Resume(ctx, gate.Answer(out.Waiting[0].ID, "yes"))
+		}
+		if err != nil || out.Status != pawl.Done {
+			t.Fatalf("point %d: %+v, %v", n, out, err)
+		}
+		if died == nil {
+			if n < 1 {
+				t.Error("no point was stopped at")
+			}
+			return
+		}
+	}
+}
+
 // finish takes a thread to its end after a move was done again, which may say that it was done before.
 func finish(t *testing.T, name string, n int, again error, th *pawl.ThreadOf[newOrder], old *pawl.ThreadOf[oldOrder]) {
 	t.Helper()

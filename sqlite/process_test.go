@@ -16,6 +16,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl/storage"
 )
@@ -34,6 +35,9 @@ func TestMain(m *testing.M) {
 
 // other is what a second process does. It goes on until its input ends.
 func other(role, path string) error {
+	if role == "restore" {
+		return restoreAndDie(path)
+	}
 	db, err := Open(path, note)
 	if e := (*storage.OpenError)(nil); role == "open" && errors.As(err, &e) {
 		fmt.Println(e.Reason)
@@ -329,5 +333,40 @@ func copyFile(t *testing.T, to string) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// restoreAndDie dies when the restored home is ready and has not got its place.
+func restoreAndDie(path string) error {
+	_, err := Restore(context.Background(), filepath.Join(filepath.Dir(path), "backup"), path, &RestoreOptions{
+		Replace: true, Prepare: func(context.Context, string, time.Time) error { return syscall.Kill(os.Getpid(), syscall.SIGKILL) },
+	})
+	return errors.Join(err, errors.New("it lives"))
+}
+
+// A restore that is killed leaves the home and the backup as they were, and can be done again.
+func TestAKilledRestore(t *testing.T) {
+	t.Parallel()
+	home, backup := restorable(t)
+	p := start(t, "restore", home)
+	if p.out.Scan() {
+		t.Fatalf("it went on: %s", p.out.Text())
+	}
+	p.kill()
+	db, err := Open(home, note)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := labels(t, db); fmt.Sprint(got) != "[kept later]" {
+		t.Errorf("after the death: %q", got)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(context.Background(), backup, home, &RestoreOptions{Replace: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := labels(t, open(t, home, nil, note)); fmt.Sprint(got) != "[kept]" {
+		t.Errorf("restored %q", got)
 	}
 }
