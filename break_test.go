@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/storage/fault"
 )
 
 // abc is a -> b -> c, each of which writes its name.
@@ -78,7 +79,84 @@ func TestBreakpoints(t *testing.T) {
 	}
 }
 
-// A stop is changed and gone on from; without the option Resume runs to the end.
+// Breakpoints that a run was given are kept with it, over crashes and retries, until others take their place.
+func TestBreakpointsStayWithTheRun(t *testing.T) {
+	t.Parallel()
+	home := hooked(t)
+	th := func() *pawl.ThreadOf[note] { return abc(t).Thread(opened(t, home, nil), "t") } // each time another process
+	stops := func(what string, out *pawl.OutcomeOf[note], err error, status pawl.Status, text string) {
+		t.Helper()
+		if err != nil || out.Status != status || out.State.Text.Get() != text {
+			t.Fatalf("%s: %+v, %v; want %s at %q", what, out, err, status, text)
+		}
+	}
+	out, err := th().Run(t.Context(), nil, pawl.BreakBefore("a"), pawl.BreakAfter("b"))
+	stops("run", out, err, pawl.Waiting, "")
+	out, err = th().Resume(t.Context())
+	stops("resume", out, err, pawl.Waiting, "ab")
+	if err := th().Cancel(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	out, err = th().Retry(t.Context())
+	stops("retry", out, err, pawl.Waiting, "")
+	out, err = th().Resume(t.Context(), pawl.BreakBefore("b", "c"))
+	stops("others in their place", out, err, pawl.Waiting, "a")
+	out, err = th().Resume(t.Context())
+	stops("the second of them", out, err, pawl.Waiting, "ab")
+	out, err = th().Resume(t.Context())
+	stops("over", out, err, pawl.Done, "abc")
+	out, err = th().Run(t.Context(), nil)
+	stops("a new run has none", out, err, pawl.Done, "abcabc")
+
+	out, err = th().Fork(t.Context(), pawl.Before("b"), nil, pawl.BreakBefore("c"))
+	stops("fork", out, err, pawl.Waiting, "abcab")
+	out, err = th().Resume(t.Context(), pawl.BreakBefore())
+	stops("taken away", out, err, pawl.Done, "abcabc")
+}
+
+// A process that dies before a breakpoint does not take it along.
+func TestBreakpointAfterACrash(t *testing.T) {
+	t.Parallel()
+	home := hooked(t)
+	dying := fault.Wrap(home, fault.Plan{})
+	b := pawl.New[note]("line").Path(pawl.Start, "a", "b")
+	b.Node("a", func(_ context.Context, s *note) error { dying.Stop(); s.Text.Set("a"); return nil })
+	b.Node("b", func(_ context.Context, s *note) error { s.Text.Set("b"); return nil })
+	g := built(t, b)
+	if _, err := g.Thread(opened(t, dying, nil), "t").Run(t.Context(), nil, pawl.BreakBefore("b")); !errors.Is(err, fault.ErrStopped) {
+		t.Fatal(err)
+	}
+	out, err := g.Thread(opened(t, home, nil), "t").Resume(t.Context())
+	if err != nil || out.Status != pawl.Waiting || out.State.Text.Get() != "a" {
+		t.Errorf("resumed after the crash: %+v, %v", out, err)
+	}
+}
+
+// Breakpoints that come with a Resume which has nothing to enter count all the same.
+func TestBreakpointsWhileAQuestionIsOpen(t *testing.T) {
+	t.Parallel()
+	ask := pawl.Interrupt[string, string]{Name: "ask"}
+	b := pawl.New[note]("line").Path(pawl.Start, "a", "b")
+	b.Node("a", func(ctx context.Context, s *note) error { _, err := ask.Ask(ctx, "?"); return err }, pawl.Uses(ask))
+	b.Node("b", func(_ context.Context, s *note) error { s.Text.Set("b"); return nil })
+	eng := opened(t, hooked(t), nil)
+	th := built(t, b).Thread(eng, "t")
+	out, err := th.Run(t.Context(), nil)
+	if err == nil {
+		_, err = th.Resume(t.Context(), pawl.BreakBefore("b"))
+	}
+	if err == nil {
+		_, err = eng.Answer(t.Context(), out.Waiting[0].ID, "yes")
+	}
+	if err == nil {
+		out, err = th.Resume(t.Context())
+	}
+	if err != nil || out.Status != pawl.Waiting || out.State.Text.Get() != "" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// A stop is changed and gone on from.
 func TestBreakpointThenEdit(t *testing.T) {
 	t.Parallel()
 	th := abc(t).Thread(opened(t, hooked(t), nil), "t")

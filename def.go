@@ -22,7 +22,7 @@ type def[S any] struct {
 	interrupts map[string]core.Interrupt
 	moves      []Migration
 	children   map[string]core.Def
-	breaks     breaks
+	breaks     core.Breaks
 }
 
 var _ core.Def = (*def[struct{}])(nil)

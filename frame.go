@@ -113,7 +113,7 @@ func (s *scope) loopOf(kind *core.Child, c calling, address string) (*loop, erro
 		def: c.def, topology: c.def.Topology(), host: p.host, thread: p.thread, name: p.name, limits: p.limits, atOnce: p.atOnce,
 		strict: p.strict, sink: p.sink, late: p.late, parts: p.parts, root: p.root, under: t, child: kind, address: address,
 		path: t.spec.Path(), levels: append(slices.Clone(p.levels), core.Level{Child: c.name, Task: t.spec.ID}),
-		stateless: kind.Mode == Stateless, frame: p.frame, in: s.path, breaks: breaks{}.with(c.def),
+		stateless: kind.Mode == Stateless, frame: p.frame, in: s.path, breaks: breaksOf(c.def, nil),
 	}
 	if kind.Mode != PerThread {
 		return l, nil

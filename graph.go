@@ -37,7 +37,7 @@ type Builder[S any] struct {
 	faults []string
 
 	askAtTop bool
-	breaks   breaks
+	breaks   core.Breaks
 }
 
 type edge struct{ from, to string }
@@ -146,7 +146,7 @@ func (b *Builder[S]) Build() (*Graph[S], error) {
 		}
 	}
 	s.reach()
-	for _, name := range slices.Concat(b.breaks.before, b.breaks.after) {
+	for _, name := range slices.Concat(b.breaks.Before, b.breaks.After) {
 		if name != Everywhere && s.kinds[name] == "" {
 			s.fault("breakpoint: there is no node %q", name)
 		}
@@ -224,7 +224,7 @@ func (b *Builder[S]) children(s *survey) map[string]callee {
 }
 
 func (b *Builder[S]) assemble(l *layout, interrupts map[string]core.Interrupt, children map[string]callee) *def[S] {
-	d := &def[S]{moves: slices.Clone(b.moves), breaks: breaks{slices.Clone(b.breaks.before), slices.Clone(b.breaks.after)}, layout: l, nodes: map[string]*node[S]{}, workers: map[string]bool{}, interrupts: interrupts, children: map[string]core.Def{}}
+	d := &def[S]{moves: slices.Clone(b.moves), breaks: core.Breaks{Before: slices.Clone(b.breaks.Before), After: slices.Clone(b.breaks.After)}, layout: l, nodes: map[string]*node[S]{}, workers: map[string]bool{}, interrupts: interrupts, children: map[string]core.Def{}}
 	d.nodes[Start] = newNode[S](Start, core.KindNode, nil)
 	for _, n := range b.nodes {
 		own := *n

@@ -42,7 +42,7 @@ type loop struct {
 	heads     map[int64]*core.Checkpoint // without storage: what children remember
 
 	afterDrift bool // a person resumed after drift: the newest question is asked whatever it says
-	breaks     breaks
+	breaks     core.Breaks
 	waited     bool // the head is where the run stood waiting
 	steps      int  // super-steps since this start
 	mu         sync.Mutex

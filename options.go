@@ -146,8 +146,8 @@ type runConfig struct {
 	answers []givenAnswer
 	head    string
 	hold    bool
-	breaks  breaks
-	waited  bool // the thread, before this verb
+	breaks  *core.Breaks // of this call; nil: none were given
+	waited  bool         // the thread, before this verb
 	in      Path
 	sink    func(Event)
 	reason  string

@@ -190,6 +190,7 @@ func (t *Thread) run(ctx context.Context, cfg *runConfig, read func(core.Def) ([
 			return nil, err
 		}
 	}
+	cfg.breakAt(run)
 	under(run, d)
 	if t.eng.store == nil {
 		return t.runUnkept(ctx, d, run, cfg)

@@ -203,6 +203,7 @@ func (t *Thread) branchRun(ctx context.Context, verb Verb, v *view, d core.Def, 
 	if n := len(v.way); n > 0 {
 		run.Inside = v.way[n-1].cp.N
 	}
+	cfg.breakAt(run)
 	under(run, d)
 	return run, origin, nil
 }

@@ -127,7 +127,7 @@ func (t *Thread) resume(ctx context.Context, d core.Def, cfg *runConfig) (*Outco
 	if err != nil {
 		return nil, err
 	}
-	if v.Status == Done || v.Status == Waiting && len(taken) == 0 && !t.enterable(v) && len(cfg.again) == 0 {
+	if v.Status == Done || v.Status == Waiting && len(taken) == 0 && !t.enterable(v) && len(cfg.again) == 0 && cfg.breaks == nil {
 		if err := t.noted(ctx, t.of(ctx, VerbResume, v.Run, cfg.reason)); err != nil {
 			return nil, err
 		}
@@ -135,6 +135,7 @@ func (t *Thread) resume(ctx context.Context, d core.Def, cfg *runConfig) (*Outco
 	}
 	cfg.waited = v.Status == Waiting
 	run := *v.Run
+	cfg.breakAt(&run)
 	if err := t.ontoGraph(v, &run, d); err != nil {
 		return nil, err
 	}
@@ -289,6 +290,7 @@ func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcom
 	if cfg.mode != "" {
 		run.Mode = cfg.mode
 	}
+	cfg.breakAt(&run)
 	under(&run, d)
 	home := t.home(v, d)
 	run.N = home.NewRun()

@@ -80,9 +80,16 @@ type Run struct {
 	Aside     bool // set aside by a retry: read-only, unseen by nodes
 	Actor     string
 	Earlier   []string `json:",omitempty"` // who else started it: earlier attempts, and the runs that it was forked from
+	Breaks    *Breaks  `json:",omitempty"` // where it stops besides; nil: nowhere
 	Reason    string   // why somebody asked for it, in their words
 	Accepted  time.Time
 	Seq       int64
+}
+
+// Breaks are breakpoints: nodes before or after which a run stops and waits, with no question open, until it is resumed.
+type Breaks struct {
+	Before []string `json:",omitempty"`
+	After  []string `json:",omitempty"`
 }
 
 // Moved is where a run stood before it was migrated or forced onto another version.

@@ -110,7 +110,7 @@ func samples(t testing.TB, b Box) []sample {
 		Cause: core.CauseDrift, Error: "it drifted", ErrorNode: "pong",
 		Input:     []core.Write{{Channel: "n", Op: core.OpAdd, Data: []byte("5")}, {Channel: "list", Op: core.OpSet, Data: []byte{0xff, 0}}},
 		InputHash: "hash", Edits: []core.Write{{Channel: "n", Op: core.OpClear, Took: true}}, Before: 4, Inside: 2,
-		Graphs: []string{"one", "two"}, Since: 1, Typed: 1, Moved: &core.Moved{From: 3, Since: 1}, Earlier: []string{"bob"}, Crashes: 2, Aside: true, Actor: "ann", Reason: "told to", Accepted: noon, Seq: 41,
+		Graphs: []string{"one", "two"}, Since: 1, Typed: 1, Moved: &core.Moved{From: 3, Since: 1}, Earlier: []string{"bob"}, Crashes: 2, Breaks: &core.Breaks{Before: []string{"b"}, After: []string{"a"}}, Aside: true, Actor: "ann", Reason: "told to", Accepted: noon, Seq: 41,
 	}
 	put(Run, run, func(row storage.Row) (any, error) { return orNil(b.ReadRun(threadID, row)) })(b.RunRow(0, run))
 
