@@ -14,28 +14,39 @@ import (
 // keeps what was called, All runs branches at once, interrupts ask. From its first line on it runs again after an answer
 // or a crash. Its state has the channels input, output and, where Final was used, kept.
 type FuncGraph[In, Out any] struct {
-	graph *Graph[call[In, Out]]
+	graph *Graph[FuncState[In, Out]]
 }
 
-// call is the state of a function's thread.
-type call[In, Out any] struct {
-	Input  Ephemeral[In] `json:"input"`
-	Output Last[Out]     `json:"output"`
-	Kept   Last[kept]    `json:"kept"`
+// FuncState is the state of a function's thread, for who looks at it or changes it from outside; the function itself has
+// only its input, [Previous] and [Final].
+type FuncState[In, Out any] struct {
+	Input  Ephemeral[In] `json:"input"`  // there until the run that it started is over
+	Output Last[Out]     `json:"output"` // of the newest run that was done
+	Kept   Last[Kept]    `json:"kept"`
 }
 
-// kept is what a run leaves to the next beside its output; empty: the output itself.
-type kept struct {
-	Value json.RawMessage `json:"value,omitempty"`
+// Kept is what a run leaves to the next instead of its output.
+type Kept struct {
+	Value json.RawMessage `json:"value,omitempty"` // empty: the output itself
+}
+
+// Leave makes value what the next run reads with [Previous].
+func (s *FuncState[In, Out]) Leave(value any) error {
+	doc, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("what is left for the next run cannot be encoded: %w", err)
+	}
+	s.Kept.Set(Kept{doc})
+	return nil
 }
 
 // Func makes a graph of a function. Its node has the graph's name and takes the options of a node.
 func Func[In, Out any](name string, fn func(context.Context, In) (Out, error), options ...NodeOption) (*FuncGraph[In, Out], error) {
-	b := New[call[In, Out]](name)
+	b := New[FuncState[In, Out]](name)
 	if fn == nil {
 		b.Node(name, nil, options...)
 	} else {
-		b.Node(name, func(ctx context.Context, s *call[In, Out]) error { return called(ctx, s, fn) }, options...)
+		b.Node(name, func(ctx context.Context, s *FuncState[In, Out]) error { return called(ctx, s, fn) }, options...)
 	}
 	g, err := b.Path(Start, name).Build()
 	if err != nil {
@@ -62,7 +73,7 @@ func memoryFrom(ctx context.Context) *memory {
 	return m
 }
 
-func called[In, Out any](ctx context.Context, s *call[In, Out], fn func(context.Context, In) (Out, error)) error {
+func called[In, Out any](ctx context.Context, s *FuncState[In, Out], fn func(context.Context, In) (Out, error)) error {
 	m := &memory{}
 	m.task, _ = TaskFrom(ctx)
 	left := s.Kept.Get().Value
@@ -81,7 +92,7 @@ func called[In, Out any](ctx context.Context, s *call[In, Out], fn func(context.
 	}
 	s.Output.Set(out)
 	if m.leaves != nil || left != nil {
-		s.Kept.Set(kept{m.leaves})
+		s.Kept.Set(Kept{m.leaves})
 	}
 	return nil
 }
@@ -133,51 +144,9 @@ func (f *FuncGraph[In, Out]) JSON() ([]byte, error) { return f.graph.JSON() }
 
 func (f *FuncGraph[In, Out]) erased() core.Def { return f.graph.erased() }
 
-// FuncThread is a thread of a function. The verbs of the embedded Thread take and give JSON.
-type FuncThread[In, Out any] struct {
-	*Thread
-	typed *ThreadOf[call[In, Out]]
-}
-
-// Thread returns the handle of a thread, and registers the function with the engine.
-func (f *FuncGraph[In, Out]) Thread(e *Engine, id string) *FuncThread[In, Out] {
-	t := f.graph.Thread(e, id)
-	return &FuncThread[In, Out]{t.Thread, t}
-}
-
-// FuncOutcome is an Outcome with what the function returned: in this run if it is Done, else in the newest that was.
-type FuncOutcome[Out any] struct {
-	Outcome
-	Result Out
-}
-
-func returned[In, Out any](out *OutcomeOf[call[In, Out]], err error) (*FuncOutcome[Out], error) {
-	if out == nil {
-		return nil, err
-	}
-	return &FuncOutcome[Out]{out.Outcome, out.State.Output.Get()}, err
-}
-
-// Run calls the function with in, as [ThreadOf.Run] runs a graph.
-func (t *FuncThread[In, Out]) Run(ctx context.Context, in In, options ...RunOption) (*FuncOutcome[Out], error) {
-	s := &call[In, Out]{}
-	s.Input.Set(in)
-	return returned(t.typed.Run(ctx, s, options...))
-}
-
-// Resume goes on after answers, a crash or a failure.
-func (t *FuncThread[In, Out]) Resume(ctx context.Context, options ...RunOption) (*FuncOutcome[Out], error) {
-	return returned(t.typed.Resume(ctx, options...))
-}
-
-// Retry starts a failed or cancelled run over.
-func (t *FuncThread[In, Out]) Retry(ctx context.Context, options ...RunOption) (*FuncOutcome[Out], error) {
-	return returned(t.typed.Retry(ctx, options...))
-}
-
 // FuncChild is a function as a part of a graph, or of another function.
 type FuncChild[In, Out any] struct {
-	Child[call[In, Out]]
+	Child[FuncState[In, Out]]
 }
 
 // Child makes the function usable inside others; see [Graph.Child]. With PerThread, Previous reads what its last run on
@@ -188,7 +157,7 @@ func (f *FuncGraph[In, Out]) Child(name string, mode ...ChildMode) FuncChild[In,
 
 // Call calls the function inside a node that declares it with Uses; see [Child.Call].
 func (c FuncChild[In, Out]) Call(ctx context.Context, in In, options ...Opt) (out Out, err error) {
-	s := &call[In, Out]{}
+	s := &FuncState[In, Out]{}
 	s.Input.Set(in)
 	r, err := c.Child.Call(ctx, s, options...)
 	if err != nil {

@@ -120,7 +120,7 @@ func TestFuncPreviousAndFinal(t *testing.T) {
 	if _, err := th.Run(t.Context(), "c"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := th.Edit(t.Context(), []byte(`{"kept":{"value":"edited"}}`)); err != nil {
+	if _, err := th.Thread.Edit(t.Context(), []byte(`{"kept":{"value":"edited"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := th.Run(t.Context(), "d"); err != nil {
