@@ -187,13 +187,17 @@ func (t *Thread) snapshot(r *records.Reader, seen *local.Seen, s *records.Stored
 	if err := out.nestedIn(r, cp); err != nil {
 		return nil, err
 	}
+	leads, err := leading(r, seen, cp)
+	if err != nil {
+		return nil, err
+	}
 	blocked := t.blockedAt(cp, &hanging)
 	for _, task := range core.Plan(cp, t.identity(), string(out.Path)) {
 		state := taskState(task, &hanging, blocked[task.ID])
 		if n, ok := topology.Node(task.Node); ok {
 			state.Kind = string(n.Kind)
 		}
-		if state.State != "done" || cp.Frame == nil && cp.N != seen.Head.Checkpoint.N {
+		if state.State != "done" || !leads {
 			out.Next = append(out.Next, task.Node)
 		}
 		out.Tasks = append(out.Tasks, state)

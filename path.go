@@ -70,6 +70,19 @@ func (t *Thread) family(r *records.Reader, seen *local.Seen, s *records.Stored) 
 	return out, nil
 }
 
+// leading says whether a thread stands at a checkpoint: its head, and inside it the newest of each child's run.
+func leading(r *records.Reader, seen *local.Seen, cp *core.Checkpoint) (bool, error) {
+	n := cp.N
+	for f := cp.Frame; f != nil; f = f.Parent {
+		newest, err := r.NestedIn(f, 0, 1)
+		if err != nil || len(newest) > 0 && newest[0].Checkpoint.N != n {
+			return false, err
+		}
+		n = f.Checkpoint
+	}
+	return n == seen.Head.Checkpoint.N, nil
+}
+
 // adopt puts a child's snapshot under the task that began it.
 func (s *Snapshot) adopt(f *core.Frame, depth int, child *Snapshot) {
 	for i := range s.Tasks {
