@@ -51,6 +51,13 @@ func Home(ctx context.Context) storage.DB {
 	return nil
 }
 
+// Alone gives one run of a scenario that nothing stops what [Sweep] gives to its trials: to Drive and Check a context
+// with a ledger of its own, and to the engine the home.
+func Alone(ctx context.Context, home storage.DB) (context.Context, storage.DB) {
+	db := fault.Wrap(home, fault.Plan{})
+	return context.WithValue((&ledger{}).in(ctx), homeKey{}, db), db
+}
+
 type (
 	ledgerKey struct{}
 	homeKey   struct{}

@@ -28,7 +28,10 @@ func afterwardsCases() []payCase {
 func (p *sweepPay) redone(t *testing.T) sweepDrive {
 	g := p.graph(t)
 	return func(ctx context.Context, eng *pawl.Engine) error {
-		th := g.Thread(eng, "t")
+		th, err := within(ctx, eng, g, "t")
+		if err != nil {
+			return err
+		}
 		led, err := effect.NewLedger(effect.Options{Key: sweepRing(), Policy: "1"})
 		if err != nil {
 			return err
@@ -74,14 +77,17 @@ func (p *sweepPay) compensated(t *testing.T) sweepDrive {
 	}
 	g := built(t, pawl.New[sweepState]("pay").Node("pay", pay, pawl.Uses(e)).Node("refund", takeBack, pawl.Uses(refund)).
 		Path(pawl.Start, "pay", "refund"))
-	return func(ctx context.Context, eng *pawl.Engine) error { return p.drive(ctx, eng, g.Thread(eng, "t"), false) }
+	return p.whole(g)
 }
 
 // forgotten pays, forgets the payment, and replays from before it.
 func (p *sweepPay) forgotten(t *testing.T) sweepDrive {
 	g := p.graph(t)
 	return func(ctx context.Context, eng *pawl.Engine) error {
-		th := g.Thread(eng, "t")
+		th, err := within(ctx, eng, g, "t")
+		if err != nil {
+			return err
+		}
 		if err := p.drive(ctx, eng, th, false); err != nil {
 			return err
 		}

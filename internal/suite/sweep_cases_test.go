@@ -170,7 +170,7 @@ func sweepConflict(t *testing.T) sweepDrive {
 		Node("left", side("left", false)).Node("right", side("right", true)).Node("end", steps("end")).
 		Edge(pawl.Start, "left").Edge(pawl.Start, "right").Join([]string{"left", "right"}, "end"))
 	return repaired(g, "agreed", func(th *sweepThread, ctx context.Context, _ ...pawl.RunOption) (*pawl.OutcomeOf[sweepState], error) {
-		return th.Resume(ctx, pawl.Again("right"))
+		return th.Resume(ctx, pawl.Again(levelOf(ctx).Node("right")))
 	})
 }
 
@@ -194,7 +194,10 @@ func sweepFailure(t *testing.T, sibling sweepNode, verb sweepVerb) sweepDrive {
 // repaired drives a run that fails once.
 func repaired(g *pawl.Graph[sweepState], repair string, verb sweepVerb) sweepDrive {
 	return func(ctx context.Context, eng *pawl.Engine) error {
-		th := g.Thread(eng, "t")
+		th, err := within(ctx, eng, g, "t")
+		if err != nil {
+			return err
+		}
 		for {
 			out, err := pawltest.Drive(ctx, th, "run-1", &sweepState{Doc: pawl.Of("in")}, sweepPeople)
 			if out == nil || out.Status != pawl.Failed {
@@ -217,7 +220,10 @@ func sweepTravel(t *testing.T) sweepDrive {
 		Node("c", asks("c"), pawl.Uses(sweepQuestion)).
 		Path(pawl.Start, "a", "b", "c"))
 	return func(ctx context.Context, eng *pawl.Engine) error {
-		th := g.Thread(eng, "t")
+		th, err := within(ctx, eng, g, "t")
+		if err != nil {
+			return err
+		}
 		has := func(text string) (bool, error) {
 			history, err := th.History(ctx, pawl.Page{})
 			for _, s := range history {
@@ -292,9 +298,12 @@ func sweepAnswers(t *testing.T) sweepDrive {
 		Node("a", asks("a"), pawl.Uses(sweepQuestion)).Node("b", asks("b"), pawl.Uses(sweepQuestion)).Node("end", steps("end")).
 		Edge(pawl.Start, "a").Edge(pawl.Start, "b").Join([]string{"a", "b"}, "end"))
 	return func(ctx context.Context, eng *pawl.Engine) error {
-		th := g.Thread(eng, "t")
+		th, err := within(ctx, eng, g, "t")
+		if err != nil {
+			return err
+		}
 		silent := (*pawltest.SilenceError)(nil)
-		_, err := pawltest.Drive(ctx, th, "run-1", &sweepState{}, nil)
+		_, err = pawltest.Drive(ctx, th, "run-1", &sweepState{}, nil)
 		if !errors.As(err, &silent) {
 			return err
 		}
@@ -324,7 +333,10 @@ func sweepCancel(t *testing.T) sweepDrive {
 	waiting := built(t, pawl.New[sweepState]("waiting").
 		Node("a", asks("a"), pawl.Uses(sweepQuestion)).Path(pawl.Start, "a"))
 	return func(ctx context.Context, eng *pawl.Engine) error {
-		th := waiting.Thread(eng, "waiting")
+		th, err := within(ctx, eng, waiting, "waiting")
+		if err != nil {
+			return err
+		}
 		if is, err := stands(ctx, th, pawl.Cancelled); err != nil {
 			return err
 		} else if !is {
@@ -344,7 +356,10 @@ func sweepCancel(t *testing.T) sweepDrive {
 		if err != nil {
 			return err
 		}
-		running := g.Thread(eng, "running")
+		running, err := within(ctx, eng, g, "running")
+		if err != nil {
+			return err
+		}
 		if is, err := stands(ctx, running, pawl.Cancelled); err != nil || is {
 			return err
 		}

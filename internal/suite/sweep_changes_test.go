@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/approval"
 	"github.com/pawl-dev/pawl/effect"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/pawltest"
 	"github.com/pawl-dev/pawl/redact"
 	"github.com/pawl-dev/pawl/storage"
@@ -115,7 +116,10 @@ func (p *sweepPay) restored(t *testing.T) sweepDrive {
 			}
 			once(ctx, "restored")
 		}
-		th := g.Thread(eng, "t")
+		th, err := within(ctx, eng, g, "t")
+		if err != nil {
+			return err
+		}
 		for {
 			if err := p.drive(ctx, eng, th, false); err != nil {
 				return err
@@ -143,8 +147,12 @@ func (p *sweepPay) migrated(t *testing.T) sweepDrive {
 	is := built(t, p.nodes().Node("screen", steps("screen")).Path(pawl.Start, "first", "screen", "pay", "after").
 		Migrate(pawl.Migration{From: was.Digest()}))
 	return func(ctx context.Context, eng *pawl.Engine) error {
+		old, err := nest.In(was, levelOf(ctx))
+		if err != nil {
+			return err
+		}
 		if !happened(ctx, "deployed") {
-			th := was.Thread(eng, "t")
+			th := old.Thread(eng, "t")
 			if err := p.drive(ctx, eng, th, true); err != nil {
 				return err
 			}
@@ -168,7 +176,11 @@ func (p *sweepPay) migrated(t *testing.T) sweepDrive {
 			return err
 		}
 		defer now.Close()
-		th := is.Thread(now, "t")
+		deep, err := nest.In(is, levelOf(ctx), old)
+		if err != nil {
+			return err
+		}
+		th := deep.Thread(now, "t")
 		state, err := th.State(ctx)
 		if err == nil && state.Stranded {
 			_, err = th.Migrate(sweepPerson(ctx), pawl.Reason("screen is in"))

@@ -137,8 +137,12 @@ func sweepMemory(t *testing.T) sweepDrive {
 		Node("behind", steps("behind")).
 		Path(pawl.Start, "twice", "behind"))
 	return func(ctx context.Context, eng *pawl.Engine) error {
+		th, err := within(ctx, eng, g, "t")
+		if err != nil {
+			return err
+		}
 		for _, run := range []string{"one", "two"} {
-			if _, err := pawltest.Drive(ctx, g.Thread(eng, "t"), run, &sweepState{Doc: pawl.Of(run)}, sweepPeople); err != nil {
+			if _, err := pawltest.Drive(ctx, th, run, &sweepState{Doc: pawl.Of(run)}, sweepPeople); err != nil {
 				return err
 			}
 		}
@@ -175,6 +179,6 @@ func (p *sweepPay) inChild(mode pawl.ChildMode, depth int) func(t *testing.T) sw
 			g = built(t, pawl.New[sweepState]("around").
 				Add(pawl.Sub(g.Child("sub", mode), sweepIn, sweepOut)).Path(pawl.Start, "sub"))
 		}
-		return func(ctx context.Context, eng *pawl.Engine) error { return p.drive(ctx, eng, g.Thread(eng, "t"), false) }
+		return p.whole(g)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/approval"
 	"github.com/pawl-dev/pawl/effect"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/pawltest"
 	"github.com/pawl-dev/pawl/redact"
 )
@@ -255,17 +256,31 @@ func (p *sweepPay) unknown(ctx context.Context, eng *pawl.Engine) (bool, error) 
 	return len(open) > 0, err
 }
 
+// whole drives one run of a graph to its end.
+func (p *sweepPay) whole(g *pawl.Graph[sweepState]) sweepDrive {
+	return func(ctx context.Context, eng *pawl.Engine) error {
+		th, err := within(ctx, eng, g, "t")
+		if err != nil {
+			return err
+		}
+		return p.drive(ctx, eng, th, false)
+	}
+}
+
 // plain is one run, to its end.
 func (p *sweepPay) plain(t *testing.T) sweepDrive {
 	g := p.graph(t)
-	return func(ctx context.Context, eng *pawl.Engine) error { return p.drive(ctx, eng, g.Thread(eng, "t"), false) }
+	return p.whole(g)
 }
 
 // retried fails behind the payment and is retried as another attempt.
 func (p *sweepPay) retried(t *testing.T) sweepDrive {
 	g := p.graph(t)
 	return func(ctx context.Context, eng *pawl.Engine) error {
-		th := g.Thread(eng, "t")
+		th, err := within(ctx, eng, g, "t")
+		if err != nil {
+			return err
+		}
 		for {
 			if err := p.drive(ctx, eng, th, false); err != nil {
 				return err
@@ -286,7 +301,10 @@ func (p *sweepPay) retried(t *testing.T) sweepDrive {
 func (p *sweepPay) travels(t *testing.T) sweepDrive {
 	g := p.graph(t)
 	return func(ctx context.Context, eng *pawl.Engine) error {
-		th := g.Thread(eng, "t")
+		th, err := within(ctx, eng, g, "t")
+		if err != nil {
+			return err
+		}
 		fork := func(note string) func() error {
 			return func() error {
 				_, err := th.Fork(ctx, pawl.Before("pay"), func(s *sweepState) error { s.Doc.Set(note); return nil })
@@ -326,7 +344,11 @@ func (p *sweepPay) travels(t *testing.T) sweepDrive {
 func (p *sweepPay) twoThreads(t *testing.T, both bool) sweepDrive {
 	g := p.graph(t)
 	return func(ctx context.Context, eng *pawl.Engine) error {
-		one, two := g.Thread(eng, "one"), g.Thread(eng, "two")
+		deep, err := nest.In(g, levelOf(ctx))
+		if err != nil {
+			return err
+		}
+		one, two := deep.Thread(eng, "one"), deep.Thread(eng, "two")
 		if !happened(ctx, "both ask") {
 			if err := errors.Join(p.drive(ctx, eng, one, true), p.drive(ctx, eng, two, true)); err != nil {
 				return err
@@ -356,7 +378,10 @@ func (p *sweepPay) twoThreads(t *testing.T, both bool) sweepDrive {
 func (p *sweepPay) cancelled(t *testing.T, granted bool) sweepDrive {
 	g := p.graph(t)
 	return func(ctx context.Context, eng *pawl.Engine) error {
-		th := g.Thread(eng, "t")
+		th, err := within(ctx, eng, g, "t")
+		if err != nil {
+			return err
+		}
 		if is, err := stands(ctx, th, pawl.Cancelled); err == nil && is {
 			return nil
 		}

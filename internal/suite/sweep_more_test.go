@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/pawltest"
 )
 
@@ -24,7 +25,10 @@ func sweepDelete(t *testing.T) sweepDrive {
 	}
 	g := built(t, pawl.New[sweepState]("delete").Node("node", node, pawl.Uses(sweepQuestion)).Path(pawl.Start, "node"))
 	return func(ctx context.Context, eng *pawl.Engine) error {
-		th := g.Thread(eng, "t")
+		th, err := within(ctx, eng, g, "t")
+		if err != nil {
+			return err
+		}
 		if !happened(ctx, "deleting") {
 			if _, err := pawltest.Drive(ctx, th, "run-1", &sweepState{Doc: pawl.Of("first")}, sweepPeople); err != nil {
 				return err
@@ -37,7 +41,7 @@ func sweepDelete(t *testing.T) sweepDrive {
 			}
 			once(ctx, "deleted")
 		}
-		_, err := pawltest.Drive(ctx, th, "run-2", &sweepState{Doc: pawl.Of("second")}, sweepPeople)
+		_, err = pawltest.Drive(ctx, th, "run-2", &sweepState{Doc: pawl.Of("second")}, sweepPeople)
 		return err
 	}
 }
@@ -59,7 +63,10 @@ func sweepSecondRun(t *testing.T) sweepDrive {
 		}, pawl.Uses(sweepQuestion)).
 		Path(pawl.Start, "a", "b"))
 	return func(ctx context.Context, eng *pawl.Engine) error {
-		th := g.Thread(eng, "t")
+		th, err := within(ctx, eng, g, "t")
+		if err != nil {
+			return err
+		}
 		for _, run := range []string{"one", "two", "three"} {
 			if _, err := pawltest.Drive(ctx, th, run, &sweepState{Doc: pawl.Of(run)}, sweepPeople); err != nil {
 				return err
@@ -161,7 +168,11 @@ func sweepAskNode(t *testing.T) sweepDrive {
 		Add(pawl.AskNode(second, func(*sweepState) string { return "two" }, decided)).
 		Path(pawl.Start, "first", "tried", "second"))
 	return func(ctx context.Context, eng *pawl.Engine) error {
-		_, err := pawltest.Drive(ctx, g.Thread(eng, "t"), "run-1", &sweepState{Doc: pawl.Of("in")}, people)
+		th, err := within(ctx, eng, g, "t")
+		if err != nil {
+			return err
+		}
+		_, err = pawltest.Drive(ctx, th, "run-1", &sweepState{Doc: pawl.Of("in")}, people)
 		return err
 	}
 }
@@ -182,10 +193,14 @@ func sweepTwoThreads(t *testing.T) sweepDrive {
 		Node("b", func(_ context.Context, s *sweepState) error { s.Log.Add("b"); return nil }).
 		Path(pawl.Start, "a", "b"))
 	return func(ctx context.Context, eng *pawl.Engine) error {
+		deep, err := nest.In(g, levelOf(ctx))
+		if err != nil {
+			return err
+		}
 		errs := make(chan error, 2)
 		for _, id := range []string{"left", "right"} {
 			go func() {
-				_, err := pawltest.Drive(ctx, g.Thread(eng, id), "run-1", &sweepState{Doc: pawl.Of(id)}, sweepPeople)
+				_, err := pawltest.Drive(ctx, deep.Thread(eng, id), "run-1", &sweepState{Doc: pawl.Of(id)}, sweepPeople)
 				errs <- err
 			}()
 		}

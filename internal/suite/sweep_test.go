@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/pawltest"
 	"github.com/pawl-dev/pawl/sqlite"
 	"github.com/pawl-dev/pawl/storage"
@@ -96,8 +97,6 @@ func sweepCases(t *testing.T) []sweepCase {
 		{name: "children-called-stateless", drive: sweepCalls(t, pawl.Stateless)},
 		{name: "children-sent", drive: sweepSent(t)},
 		{name: "child-failure", drive: sweepChildFailure(t)},
-		{name: "fan-out-two-deep", drive: atDepth(sweepFanOut(t), nesting{2, false, pawl.Inherit})},
-		{name: "several-called-in-memory", drive: atDepth(sweepSeveral(t), nesting{1, true, pawl.PerThread})},
 	}
 }
 
@@ -152,7 +151,7 @@ func (most) Fold(have, in int) int { return max(have, in) }
 
 type (
 	sweepNode   = func(context.Context, *sweepState) error
-	sweepThread = pawl.ThreadOf[sweepState]
+	sweepThread = nest.Thread[sweepState]
 	sweepVerb   = func(*sweepThread, context.Context, ...pawl.RunOption) (*pawl.OutcomeOf[sweepState], error)
 	sweepDrive  = func(context.Context, *pawl.Engine) error
 )
@@ -220,11 +219,11 @@ func asks(name string) sweepNode {
 // toTheEnd drives one run of one thread.
 func toTheEnd(g *pawl.Graph[sweepState], thread string) sweepDrive {
 	return func(ctx context.Context, eng *pawl.Engine) error {
-		g, err := nest(ctx, g)
+		th, err := within(ctx, eng, g, thread)
 		if err != nil {
 			return err
 		}
-		_, err = pawltest.Drive(ctx, g.Thread(eng, thread), "run-1", &sweepState{Doc: pawl.Of("in")}, sweepPeople)
+		_, err = pawltest.Drive(ctx, th, "run-1", &sweepState{Doc: pawl.Of("in")}, sweepPeople)
 		return err
 	}
 }
