@@ -5,32 +5,49 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
 )
 
 // RetryOn says which errors of the node are tried again, and how: the first policy that matches an error counts, with
-// its own Tries and Backoff, or the node's where it gives none. Several are asked in their order; the count of tries is
-// the node's. With a policy, errors that match none are final. match is pure.
+// its own Tries, Backoff, Factor and Jitter, or the node's where it gives none. Several are asked in their order; the
+// count of tries is the node's. With a policy, errors that match none are final. match is pure.
 func RetryOn(match func(error) bool, options ...NodeOption) NodeOption {
-	return func(c *nodeConfig) {
-		own := nodeConfig{}
-		for _, o := range options {
-			if o != nil {
-				o(&own)
-			}
-		}
+	return option("RetryOn", func(c *nodeConfig) {
+		own := nodeConfig{policy: core.Policy{Backoff: usualWaits(), Uses: map[string]bool{}}}
+		own.take(options)
+		own.only("RetryOn", "Tries", "Backoff", "Factor", "Jitter")
 		c.faults = append(c.faults, own.faults...)
 		if match == nil {
 			c.fault("RetryOn(nil): say which errors it is for")
 		}
-		c.policy.Retries = append(c.policy.Retries, core.Retry{If: match, Tries: own.policy.Tries, Wait: own.policy.Wait, MaxWait: own.policy.MaxWait})
-		own.policy.Tries, own.policy.Wait, own.policy.MaxWait = 0, 0, 0
-		if own.policy.Timeout != 0 || own.policy.Idle != 0 || own.policy.Durable || len(own.policy.Retries) > 0 || own.version != 0 || own.deferred || own.onError != nil {
-			c.fault("RetryOn takes Tries and Backoff, and no other option")
+		r := core.Retry{If: match, Tries: own.policy.Tries}
+		if slices.ContainsFunc(own.given, func(name string) bool { return name != "Tries" }) {
+			r.Waits = &own.policy.Backoff
 		}
-	}
+		c.policy.Retries = append(c.policy.Retries, r)
+	})
+}
+
+// Factor is by what the wait grows from try to try. Without it waits double.
+func Factor(f float64) NodeOption {
+	return option("Factor", func(c *nodeConfig) {
+		if c.policy.Factor = f; !(f >= 1) {
+			c.fault("Factor(%v): waits do not shrink; give at least 1", f)
+		}
+	})
+}
+
+// Jitter adds up to most to each wait, at random, so that what failed together is not tried again together. Without it a
+// tenth of the wait is added; Jitter(0) adds nothing.
+func Jitter(most time.Duration) NodeOption {
+	return option("Jitter", func(c *nodeConfig) {
+		if c.policy.Jitter = most; most < 0 {
+			c.fault("Jitter(%v): it is not negative", most)
+		}
+	})
 }
 
 // OnError gives the node's last word to a function: once its tries are over, handle sees the state as the node did, and
@@ -40,11 +57,11 @@ func RetryOn(match func(error) bool, options ...NodeOption) NodeOption {
 // The failure is on disk before handle is entered: after a crash, or an answer to what handle asked, the node is not
 // entered again. Then the error carries the text of the first one and wraps nothing.
 func OnError[S any](handle func(context.Context, *S, error) error) NodeOption {
-	return func(c *nodeConfig) {
+	return option("OnError", func(c *nodeConfig) {
 		if c.onError = handle; handle == nil {
 			c.fault("OnError(nil): give a function, or leave it out")
 		}
-	}
+	})
 }
 
 // handlerOf is the handler that a node declares for its state; false: it is for another state.
@@ -111,85 +128,4 @@ func (t *Task) handles(err error) bool {
 	}
 	cause := causeOf(err)
 	return t.policy.Handles && cause != core.CauseConcluded && cause != core.CauseDrift
-}
-
-// IdleTimeout ends the context of a try that shows no progress for d. Progress is Heartbeat, and whatever the node asks of
-// the engine: steps, questions, effects, children.
-func IdleTimeout(d time.Duration) NodeOption {
-	return func(c *nodeConfig) {
-		if c.policy.Idle = d; d < 0 {
-			c.fault("IdleTimeout(%v): a time limit is not negative; leave it out for none", d)
-		}
-	}
-}
-
-// Heartbeat says that the running node makes progress; see IdleTimeout. It does not extend Timeout.
-func Heartbeat(ctx context.Context) {
-	if t, ok := TaskFrom(ctx); ok {
-		t.alive()
-	}
-}
-
-// alive puts off the idle timeouts of the task and of those around it.
-func (t *Task) alive() {
-	for ; t != nil; t = t.loop.under {
-		t.mu.Lock()
-		if t.idle != nil {
-			t.idle.Reset(t.policy.Idle)
-		}
-		t.mu.Unlock()
-	}
-}
-
-// TimeoutError: a try did not end within its time, or showed no progress. What it wrote was discarded, whatever it
-// returned; steps and effects that were recorded stay.
-type TimeoutError struct {
-	Node  string
-	Idle  bool // no progress, else the try as a whole
-	After time.Duration
-}
-
-// Error says what was refused, and what to do.
-func (e *TimeoutError) Error() string {
-	if e.Idle {
-		return fmt.Sprintf("node %q showed no progress for %v; what it wrote was discarded; call pawl.Heartbeat while it works", e.Node, e.After)
-	}
-	return fmt.Sprintf("node %q did not end within its timeout of %v; what it wrote was discarded", e.Node, e.After)
-}
-
-// limited gives a try its time limits. end says what is to be made of its error.
-func (t *Task) limited(ctx context.Context) (_ context.Context, end func(error) error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	run, idle := &TimeoutError{Node: t.spec.Node, After: t.policy.Timeout}, &TimeoutError{Node: t.spec.Node, Idle: true, After: t.policy.Idle}
-	stop := func() {}
-	if run.After > 0 {
-		ctx, stop = context.WithTimeoutCause(ctx, run.After, run)
-	}
-	if idle.After > 0 {
-		timer := time.AfterFunc(idle.After, func() { cancel(idle) })
-		t.mu.Lock()
-		t.idle = timer
-		t.mu.Unlock()
-	}
-	return ctx, func(err error) error {
-		expired := context.Cause(ctx)
-		over := expired == error(run) || expired == error(idle)
-		t.mu.Lock()
-		if t.idle != nil {
-			t.idle.Stop()
-			t.idle = nil
-		}
-		t.mu.Unlock()
-		stop()
-		cancel(nil)
-		switch {
-		case !over || err == nil && t.Waiting() != nil:
-			return err
-		case err == nil:
-			return expired
-		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-			return fmt.Errorf("%w: %w", expired, err)
-		}
-		return err
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
 )
@@ -23,6 +24,7 @@ type def[S any] struct {
 	moves      []Migration
 	children   map[string]core.Def
 	breaks     core.Breaks
+	superStep  time.Duration
 }
 
 var _ core.Def = (*def[struct{}])(nil)

@@ -114,6 +114,7 @@ func (s *scope) loopOf(kind *core.Child, c calling, address string) (*loop, erro
 		strict: p.strict, sink: p.sink, late: p.late, parts: p.parts, root: p.root, under: t, child: kind, address: address,
 		path: t.spec.Path(), levels: append(slices.Clone(p.levels), core.Level{Child: c.name, Task: t.spec.ID}),
 		stateless: kind.Mode == Stateless, frame: p.frame, in: s.path, breaks: breaksOf(c.def, nil),
+		superStepLimit: superStepOf(0, c.def),
 	}
 	if kind.Mode != PerThread {
 		return l, nil

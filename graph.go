@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
 )
@@ -38,6 +39,9 @@ type Builder[S any] struct {
 
 	askAtTop bool
 	breaks   core.Breaks
+	defaults []NodeOption
+
+	superStep time.Duration // limit of each; 0: none
 }
 
 type edge struct{ from, to string }
@@ -112,6 +116,34 @@ func (b *Builder[S]) AskAtTop() *Builder[S] {
 	return b
 }
 
+// Defaults gives options to every node, of which a node's own stand in their place, one by one: Tries, Backoff, Factor,
+// Jitter, RetryOn, Timeout, IdleTimeout, OnError and Durable. Where it stands in the chain of calls does not matter, and
+// graphs of children have their own.
+func (b *Builder[S]) Defaults(options ...NodeOption) *Builder[S] {
+	b.defaults = append(b.defaults, options...)
+	return b
+}
+
+// withDefaults is the builder with what its nodes come to. A node may be in other graphs, too, so it is copied.
+func (b *Builder[S]) withDefaults(s *survey) *Builder[S] {
+	probe := newNode[S]("", core.KindNode, b.defaults)
+	probe.only("Defaults", "Tries", "Backoff", "Factor", "Jitter", "RetryOn", "Timeout", "IdleTimeout", "OnError", "Durable")
+	for _, f := range probe.faults {
+		s.fault("Defaults: %s", f)
+	}
+	if len(b.defaults) == 0 || len(probe.faults) > 0 {
+		return b
+	}
+	out := *b
+	out.nodes = nil
+	for _, n := range b.nodes {
+		own := *n
+		own.configure(b.defaults)
+		out.nodes = append(out.nodes, &own)
+	}
+	return &out
+}
+
 // Build returns the graph, which later calls of the builder do not change, or a *BuildError with every fault.
 func (b *Builder[S]) Build() (*Graph[S], error) {
 	s := &survey{kinds: map[string]core.NodeKind{}, ways: map[string][]string{}, faults: slices.Clone(b.faults)}
@@ -130,6 +162,7 @@ func (b *Builder[S]) Build() (*Graph[S], error) {
 		}
 	}
 	s.name("graph", b.name)
+	b = b.withDefaults(s)
 	b.surveyNodes(s)
 	for i, e := range b.edges {
 		s.edge(e, slices.Contains(b.edges[:i], e))
@@ -224,7 +257,7 @@ func (b *Builder[S]) children(s *survey) map[string]callee {
 }
 
 func (b *Builder[S]) assemble(l *layout, interrupts map[string]core.Interrupt, children map[string]callee) *def[S] {
-	d := &def[S]{moves: slices.Clone(b.moves), breaks: core.Breaks{Before: slices.Clone(b.breaks.Before), After: slices.Clone(b.breaks.After)}, layout: l, nodes: map[string]*node[S]{}, workers: map[string]bool{}, interrupts: interrupts, children: map[string]core.Def{}}
+	d := &def[S]{moves: slices.Clone(b.moves), breaks: core.Breaks{Before: slices.Clone(b.breaks.Before), After: slices.Clone(b.breaks.After)}, superStep: b.superStep, layout: l, nodes: map[string]*node[S]{}, workers: map[string]bool{}, interrupts: interrupts, children: map[string]core.Def{}}
 	d.nodes[Start] = newNode[S](Start, core.KindNode, nil)
 	for _, n := range b.nodes {
 		own := *n

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
 )
@@ -43,6 +44,9 @@ type loop struct {
 
 	afterDrift bool // a person resumed after drift: the newest question is asked whatever it says
 	breaks     core.Breaks
+
+	superStepLimit time.Duration // 0: none
+
 	waited     bool // the head is where the run stood waiting
 	steps      int  // super-steps since this start
 	mu         sync.Mutex

@@ -9,21 +9,22 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
 )
 
-// The wait before a second try and its cap, where a node with Tries gives no Backoff.
-const (
-	firstWait   = 500 * time.Millisecond
-	longestWait = 128 * time.Second
-)
+// usualWaits are those of a node with Tries and no Backoff.
+func usualWaits() core.Backoff {
+	return core.Backoff{Wait: 500 * time.Millisecond, MaxWait: 128 * time.Second, Factor: 2, Jitter: -1}
+}
 
 // NodeOption says how one node is run. Options that do not fit are faults of Build.
 type NodeOption func(*nodeConfig)
 
 type nodeConfig struct {
+	given    []string // names of the options
 	policy   core.Policy
 	version  int
 	deferred bool
@@ -37,50 +38,78 @@ func (c *nodeConfig) fault(format string, args ...any) {
 	c.faults = append(c.faults, fmt.Sprintf(format, args...))
 }
 
-// Tries lets a node whose function failed start again in the same super-step, n starts in all. Writes of a failed try
-// are discarded; its steps and answers stay. A wait is no failure, and an error marked with NoRetry is final.
-func Tries(n int) NodeOption {
+func option(name string, set func(*nodeConfig)) NodeOption {
 	return func(c *nodeConfig) {
-		if c.policy.Tries = n; n < 1 {
-			c.fault("Tries(%d): a node needs at least one try", n)
+		c.given = append(c.given, name)
+		set(c)
+	}
+}
+
+func (c *nodeConfig) take(options []NodeOption) {
+	for _, o := range options {
+		if o == nil {
+			c.fault("a nil option")
+			continue
+		}
+		o(c)
+	}
+}
+
+// only refuses options that have no place in another one.
+func (c *nodeConfig) only(where string, names ...string) {
+	for _, given := range c.given {
+		if !slices.Contains(names, given) {
+			c.fault("%s takes no %s; it takes %s", where, given, strings.Join(names, ", "))
 		}
 	}
 }
 
-// Backoff sets the wait before the second try, which doubles with each further one up to longest. Without it a node
-// with Tries waits half a second first and 128 seconds at most.
+// Tries lets a node whose function failed start again in the same super-step, n starts in all. Writes of a failed try
+// are discarded; its steps and answers stay. A wait is no failure, and an error marked with NoRetry is final.
+func Tries(n int) NodeOption {
+	return option("Tries", func(c *nodeConfig) {
+		if c.policy.Tries = n; n < 1 {
+			c.fault("Tries(%d): a node needs at least one try", n)
+		}
+	})
+}
+
+// Backoff sets the wait before the second try, which doubles with each further one up to longest, see Factor. Without it
+// a node with Tries waits half a second first and 128 seconds at most. Jitter comes on top.
 func Backoff(first, longest time.Duration) NodeOption {
-	return func(c *nodeConfig) {
+	return option("Backoff", func(c *nodeConfig) {
 		if c.policy.Wait, c.policy.MaxWait = first, longest; first < 0 || longest < first {
 			c.fault("Backoff(%v, %v): the first wait is not negative and the longest not below it", first, longest)
 		}
-	}
+	})
 }
 
 // Timeout ends the context of each try after d, with a cause that says so. Zero is no limit.
 func Timeout(d time.Duration) NodeOption {
-	return func(c *nodeConfig) {
+	return option("Timeout", func(c *nodeConfig) {
 		if c.policy.Timeout = d; d < 0 {
 			c.fault("Timeout(%v): a time limit is not negative; leave it out for none", d)
 		}
-	}
+	})
 }
 
 // Durable makes what the node did durable before anything goes on, whatever the run's durability.
-func Durable() NodeOption { return func(c *nodeConfig) { c.policy.Durable = true } }
+func Durable() NodeOption {
+	return option("Durable", func(c *nodeConfig) { c.policy.Durable = true })
+}
 
 // Defer makes a node run only once nothing else is due: what leads to it meanwhile is remembered, and counts once. It is
 // for the node that sums up branches of unequal length. What it leads to goes on as usual.
-func Defer() NodeOption { return func(c *nodeConfig) { c.deferred = true } }
+func Defer() NodeOption { return option("Defer", func(c *nodeConfig) { c.deferred = true }) }
 
 // Version declares a change of the node's meaning that its name and lines do not show: runs that are past the node, or
 // stand in it, do not go on under another version. The default is 1.
 func Version(n int) NodeOption {
-	return func(c *nodeConfig) {
+	return option("Version", func(c *nodeConfig) {
 		if c.version = n; n < 1 {
 			c.fault("Version(%d): versions count from 1", n)
 		}
-	}
+	})
 }
 
 // Usable is what a node can declare with Uses: an Interrupt or an effect.
@@ -102,7 +131,7 @@ func faultOf(u Usable) error {
 
 // Uses declares what the node may ask and dispatch; anything else fails by name when it is tried.
 func Uses(u ...Usable) NodeOption {
-	return func(c *nodeConfig) {
+	return option("Uses", func(c *nodeConfig) {
 		for _, use := range u {
 			switch {
 			case use == nil:
@@ -118,7 +147,7 @@ func Uses(u ...Usable) NodeOption {
 				c.policy.Uses[use.UseName()] = true
 			}
 		}
-	}
+	})
 }
 
 // declared is a question as seen by the graph that declares it.
@@ -145,28 +174,32 @@ type node[S any] struct {
 	nodeConfig
 	name   string
 	kind   core.NodeKind
+	opts   []NodeOption
 	run    func(ctx context.Context, s *S, arg []byte, g *seal) error // nil: the function given was nil
 	handle func(context.Context, *S, error) error
 	routes []route[S]
 }
 
 func newNode[S any](name string, kind core.NodeKind, opts []NodeOption) *node[S] {
-	n := &node[S]{name: name, kind: kind}
-	n.version = 1
-	n.policy = core.Policy{Tries: 1, Wait: firstWait, MaxWait: longestWait, Uses: map[string]bool{}}
-	for _, o := range opts {
-		if o == nil {
-			n.fault("a nil option")
-			continue
-		}
-		o(&n.nodeConfig)
+	n := &node[S]{name: name, kind: kind, opts: opts}
+	n.configure(nil)
+	return n
+}
+
+// configure reads the node's options, on top of those that its graph gives to all.
+func (n *node[S]) configure(defaults []NodeOption) {
+	n.nodeConfig = nodeConfig{version: 1, policy: core.Policy{Tries: 1, Backoff: usualWaits(), Uses: map[string]bool{}}}
+	n.take(defaults)
+	inherited := n.policy.Retries
+	n.policy.Retries = nil
+	if n.take(n.opts); len(n.policy.Retries) == 0 {
+		n.policy.Retries = inherited
 	}
 	handle, fits := handlerOf(n)
 	if n.handle = handle; !fits {
 		n.fault("OnError: its function is for another state than the graph's")
 	}
 	n.policy.Handles = n.handle != nil
-	return n
 }
 
 // record is the node's entry in the topology, without its lines.

@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
 	"github.com/pawl-dev/pawl/storage"
@@ -151,6 +152,8 @@ type runConfig struct {
 	in      Path
 	sink    func(Event)
 	reason  string
+
+	superStep time.Duration // limit of each; 0: the graph's
 }
 
 func configured(options []RunOption) *runConfig {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
 )
@@ -20,6 +21,24 @@ func To(names ...string) []Next {
 	out := make([]Next, len(names))
 	for i, name := range names {
 		out[i].due.Node = name
+	}
+	return out
+}
+
+// Within gives what a worker is sent a timeout of its own: each try of these payloads ends after d, whatever Timeout the
+// worker has.
+func Within(d time.Duration, sent ...Next) []Next {
+	out := slices.Clone(sent)
+	for i := range out {
+		n := &out[i]
+		switch {
+		case n.err != nil:
+		case d <= 0:
+			n.err = fmt.Errorf("Within(%v): a time limit is positive; leave it out for that of the worker", d)
+		case !n.due.Send:
+			n.err = fmt.Errorf("Within(%v): node %q is sent no payload; give the node a Timeout", d, n.due.Node)
+		}
+		n.due.Timeout = d
 	}
 	return out
 }
@@ -40,11 +59,11 @@ func (e *UndeclaredTargetError) Error() string {
 
 // Targets declares where a node may lead with Goto.
 func Targets(names ...string) NodeOption {
-	return func(c *nodeConfig) {
+	return option("Targets", func(c *nodeConfig) {
 		if c.gotos = append(c.gotos, names...); len(names) == 0 {
 			c.fault("Targets(): list every node that it may lead to with Goto, and End")
 		}
-	}
+	})
 }
 
 // Goto leads on from inside a node, beside its edges and routes, to what the node declares with Targets: To, or what a

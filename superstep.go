@@ -21,6 +21,9 @@ type round struct {
 	merged  [1]core.Result
 	news    []core.Ended // ended in this start of the loop and not yet handed to the host
 	durable bool         // a node that ended is declared durable
+
+	limit   *SuperStepTimeoutError // what ends it when its time is over; nil: nothing does
+	expired bool                   // its time was over before its tasks were
 }
 
 type progress int
@@ -40,6 +43,7 @@ type attempt struct {
 	result core.Result
 	err    error
 	tries  int
+	late   bool // it ended after the round's time
 }
 
 // begin sets a round up: what ended before is taken over, what still waits stays as it is.
@@ -98,14 +102,16 @@ func (r *round) run(ctx context.Context) error {
 	if len(ready) == 0 {
 		return nil
 	}
+	ctx, over := r.limited(ctx)
+	defer over()
 	if len(ready) == 1 {
-		r.runOne(ctx, ready[0])
+		r.enter(ctx, ready[0])
 		r.ended(ready[0])
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	over := make(chan int, len(ready))
+	ends := make(chan int, len(ready))
 	workers := len(ready)
 	if r.loop.atOnce > 0 {
 		workers = min(workers, r.loop.atOnce)
@@ -126,10 +132,10 @@ func (r *round) run(ctx context.Context) error {
 		}()
 		for i := range queue {
 			if ctx.Err() != nil { // a sibling failed, or the run is stopped: what was not entered stays so
-				over <- i
+				ends <- i
 				continue
 			}
-			r.surely(ctx, cancel, i, over)
+			r.surely(ctx, cancel, i, ends)
 		}
 		finished = true
 	}
@@ -137,11 +143,11 @@ func (r *round) run(ctx context.Context) error {
 		wg.Go(work)
 	}
 	defer wg.Wait()
-	return r.gather(ctx, cancel, over, len(ready))
+	return r.gather(ctx, cancel, ends, len(ready))
 }
 
 // surely runs a task and reports it over, even if its node ends the goroutine. A failure stops the siblings at once.
-func (r *round) surely(ctx context.Context, cancel context.CancelCauseFunc, i int, over chan<- int) {
+func (r *round) surely(ctx context.Context, cancel context.CancelCauseFunc, i int, ends chan<- int) {
 	returned := false
 	defer func() {
 		a := &r.tasks[i]
@@ -151,19 +157,24 @@ func (r *round) surely(ctx context.Context, cancel context.CancelCauseFunc, i in
 		if a.state == failing {
 			cancel(fmt.Errorf("node %q failed in the same super-step", a.task.spec.Node))
 		}
-		over <- i
+		ends <- i
 	}()
-	r.runOne(ctx, i)
+	r.enter(ctx, i)
 	returned = true
 }
 
+func (r *round) enter(ctx context.Context, i int) {
+	r.runOne(ctx, i)
+	r.tasks[i].late = r.tooLate(ctx)
+}
+
 // gather takes ended tasks in as they come. The last ones are left to the commit that ends the super-step.
-func (r *round) gather(ctx context.Context, cancel context.CancelCauseFunc, over chan int, left int) error {
+func (r *round) gather(ctx context.Context, cancel context.CancelCauseFunc, ends chan int, left int) error {
 	for left > 0 {
-		batch := []int{<-over}
+		batch := []int{<-ends}
 		for more := true; more; {
 			select {
-			case i := <-over:
+			case i := <-ends:
 				batch = append(batch, i)
 			default:
 				more = false
@@ -227,7 +238,7 @@ func (r *round) stopped(ctx context.Context) (*core.Stop, error) {
 		switch a.state {
 		case failing:
 			if stop == nil {
-				stop, cause = failed(causeOf(a.err), a.task.spec.Node, a.err)
+				stop, cause = failed(causeOf(a.err), a.task.spec.Node, r.excused(a))
 			}
 			stop.Withdraw = append(stop.Withdraw, a.task.openQuestions()...)
 		case waits:
@@ -241,6 +252,8 @@ func (r *round) stopped(ctx context.Context) (*core.Stop, error) {
 		return interrupted(ctx)
 	case stop != nil:
 		return stop, cause
+	case r.overdue():
+		return failed(core.CauseError, r.limit.Nodes[0], r.limit)
 	case ctx.Err() != nil && unfinished:
 		return interrupted(ctx)
 	case unfinished:
@@ -352,7 +365,7 @@ func (r *round) runOne(ctx context.Context, i int) {
 
 // once is one entry of the node.
 func (t *Task) once(ctx context.Context, try int) (out core.TaskOutput, err error) {
-	if t.policy.Timeout > 0 || t.policy.Idle > 0 {
+	if t.timeout() > 0 || t.policy.Idle > 0 {
 		var over func(error) error
 		ctx, over = t.limited(ctx)
 		defer func() { err = over(err) }()
@@ -393,22 +406,18 @@ func retryable(err error) bool {
 
 // again waits for the next try, and says whether there is one.
 func (t *Task) again(ctx context.Context, err error, tries int) bool {
-	most, wait, longest := t.policy.For(err)
-	return tries < most && pause(ctx, backoff(wait, longest, tries))
+	most, waits := t.policy.For(err)
+	return tries < most && pause(ctx, backoff(waits, tries))
 }
 
-// backoff doubles from try to try up to a cap, with up to a tenth of jitter so that siblings do not march in step.
-func backoff(d, longest time.Duration, tries int) time.Duration {
-	for range tries - 1 {
-		if d *= 2; d >= longest {
-			d = longest
-			break
-		}
+// backoff is the wait after so many tries, with jitter so that siblings do not march in step.
+func backoff(b *core.Backoff, tries int) time.Duration {
+	d := b.After(tries)
+	jitter := b.Jitter
+	if jitter < 0 {
+		jitter = d / 10
 	}
-	if d <= 0 {
-		return 0
-	}
-	return d + rand.N(d/10+1)
+	return d + rand.N(jitter+1)
 }
 
 // pause waits and says whether it was left to.

@@ -218,6 +218,7 @@ func (t *Thread) newLoop(d core.Def, pos *core.Position, host core.Host, cfg *ru
 		def: d, topology: d.Topology(), host: host, pos: pos, thread: t.identity(), name: t.id, limits: t.eng.limits,
 		atOnce: t.eng.opts.Concurrency, strict: t.eng.opts.Strict, sink: cfg.sink, late: t.eng.late,
 		parts: t.eng.opts.Parts, breaks: breaksOf(d, pos.Run), waited: cfg.waited,
+		superStepLimit: superStepOf(cfg.superStep, d),
 	}
 	l.root = l
 	return l

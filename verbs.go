@@ -65,6 +65,10 @@ func (t *Thread) fits(verb Verb, cfg *runConfig) error {
 		misfit = "Hold"
 	case cfg.in != "" && verb != VerbEdit:
 		misfit = "In"
+	case cfg.superStep < 0:
+		misfit = "negative SuperStepTimeout"
+	case cfg.superStep > 0 && verb == VerbEdit:
+		misfit = "SuperStepTimeout"
 	}
 	if misfit != "" {
 		return fmt.Errorf("pawl: thread %q: %s takes no %s option; nothing was done", t.id, verb, misfit)

@@ -48,7 +48,7 @@ func Plan(cp *Checkpoint, thread, namespace string) []Task {
 			index = sends
 			sends++
 		}
-		tasks = append(tasks, Task{ID: TaskID(place, d.Node, index), Node: d.Node, Index: index, Arg: d.Arg, Step: place.Step, Outer: namespace})
+		tasks = append(tasks, Task{ID: TaskID(place, d.Node, index), Node: d.Node, Index: index, Arg: d.Arg, Step: place.Step, Outer: namespace, Timeout: d.Timeout})
 	}
 	return tasks
 }

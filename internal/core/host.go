@@ -36,9 +36,8 @@ type Memory interface {
 
 // Policy is how one node is run.
 type Policy struct {
+	Backoff
 	Tries   int           // 1: no retry
-	Wait    time.Duration // before the second try; doubles, with a cap
-	MaxWait time.Duration
 	Timeout time.Duration // of one try; 0: none
 	Durable bool
 	Uses    map[string]bool // nil: anything
@@ -47,29 +46,46 @@ type Policy struct {
 	Handles bool            // a function of the graph takes over when the tries are over
 }
 
+// Backoff is how long is waited before a further try.
+type Backoff struct {
+	Wait    time.Duration // before the second try
+	MaxWait time.Duration
+	Factor  float64       // by which it grows from try to try
+	Jitter  time.Duration // at most so much is added, evenly spread; negative: a tenth of the wait
+}
+
+// After is the wait after so many tries, without jitter.
+func (b *Backoff) After(tries int) time.Duration {
+	d := float64(b.Wait)
+	for n := 1; n < tries && d < float64(b.MaxWait); n++ {
+		d *= b.Factor
+	}
+	return time.Duration(min(d, float64(b.MaxWait)))
+}
+
 // Retry is how errors of one kind are tried again.
 type Retry struct {
-	If            func(error) bool
-	Tries         int // 0: the node's
-	Wait, MaxWait time.Duration
+	If    func(error) bool
+	Tries int      // 0: the node's
+	Waits *Backoff // nil: the node's
 }
 
 // For is the policy as it stands for an error.
-func (p *Policy) For(err error) (tries int, wait, longest time.Duration) {
+func (p *Policy) For(err error) (tries int, waits *Backoff) {
 	for _, r := range p.Retries {
 		if !r.If(err) {
 			continue
 		}
-		if tries, wait, longest = r.Tries, r.Wait, r.MaxWait; tries == 0 {
+		if tries, waits = r.Tries, r.Waits; tries == 0 {
 			tries = p.Tries
 		}
-		if longest == 0 {
-			wait, longest = p.Wait, p.MaxWait
+		if waits == nil {
+			waits = &p.Backoff
 		}
-		return tries, wait, longest
+		return tries, waits
 	}
 	if len(p.Retries) > 0 {
-		return 1, 0, 0
+		return 1, &p.Backoff
 	}
-	return p.Tries, p.Wait, p.MaxWait
+	return p.Tries, &p.Backoff
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
+	"time"
 )
 
 // Due is one thing that the next super-step must run: a node, or a send to one with its payload.
@@ -11,6 +12,8 @@ type Due struct {
 	Node string
 	Send bool
 	Arg  []byte // JSON payload of a send
+
+	Timeout time.Duration // of one try of a send's task; 0: the node's
 }
 
 // Task is one execution of one node in one super-step. Its ID is the same for the same checkpoint, graph and place,
@@ -22,6 +25,8 @@ type Task struct {
 	Arg   []byte
 	Step  int
 	Outer string // path of the child that it runs in; empty: none
+
+	Timeout time.Duration // of one try; 0: the node's
 }
 
 // Path shows a task's place to people: node:<id>, behind the paths of the tasks around it.

@@ -90,14 +90,19 @@ func (b Box) readCheckpoint(kind, thread string, row storage.Row) (*Stored, erro
 	return &Stored{Checkpoint: cp, Refs: body.Values, visited: body.Visited}, nil
 }
 
-// dueBody is a string for a node, a pair of worker and payload for a send. Payloads are kept byte by byte.
+// dueBody is a string for a node; for a send worker and payload, and its timeout in nanoseconds where it has one. Payloads
+// are kept byte by byte.
 type dueBody core.Due
 
 func (d dueBody) MarshalJSON() ([]byte, error) {
 	if !d.Send {
 		return json.Marshal(d.Node)
 	}
-	return json.Marshal([]any{d.Node, json.RawMessage(orNull(d.Arg))})
+	send := []any{d.Node, json.RawMessage(orNull(d.Arg))}
+	if d.Timeout != 0 {
+		send = append(send, d.Timeout)
+	}
+	return json.Marshal(send)
 }
 
 func (d *dueBody) UnmarshalJSON(doc []byte) error {
@@ -105,10 +110,14 @@ func (d *dueBody) UnmarshalJSON(doc []byte) error {
 		return nil
 	}
 	var send []json.RawMessage
-	if err := json.Unmarshal(doc, &send); err != nil || len(send) != 2 {
+	if err := json.Unmarshal(doc, &send); err != nil || len(send) != 2 && len(send) != 3 {
 		return errors.New("what is due next is neither a node nor a send")
 	}
-	d.Send, d.Arg = true, send[1]
+	if d.Send, d.Arg = true, send[1]; len(send) == 3 {
+		if err := json.Unmarshal(send[2], &d.Timeout); err != nil || d.Timeout <= 0 {
+			return errors.New("the timeout of what is sent is no positive number")
+		}
+	}
 	return json.Unmarshal(send[0], &d.Node)
 }
 

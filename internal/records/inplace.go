@@ -124,7 +124,11 @@ func appendDue(out []byte, due []core.Due) ([]byte, error) {
 		if !json.Valid(arg) {
 			return nil, fmt.Errorf("what is sent to %q is no JSON", d.Node)
 		}
-		out = append(append(append(appendText(append(out, '['), d.Node), ','), arg...), ']')
+		out = append(append(appendText(append(out, '['), d.Node), ','), arg...)
+		if d.Timeout != 0 {
+			out = strconv.AppendInt(append(out, ','), int64(d.Timeout), 10)
+		}
+		out = append(out, ']')
 	}
 	if before == "," {
 		out = append(out, ']')
