@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -167,6 +168,34 @@ func configured(options []RunOption) *runConfig {
 		c.answers[i].reason = c.reason
 	}
 	return c
+}
+
+// fits refuses options that make no sense for a verb.
+func (t *Thread) fits(verb Verb, cfg *runConfig) error {
+	misfit := ""
+	switch {
+	case len(cfg.again) > 0 && verb != VerbResume:
+		misfit = "Again"
+	case len(cfg.answers) > 0 && verb != VerbResume:
+		misfit = "Answer"
+	case cfg.runID != "" && verb != VerbRun:
+		misfit = "RunID"
+	case cfg.hold && verb != VerbFork && verb != VerbReplay:
+		misfit = "Hold"
+	case cfg.in != "" && verb != VerbEdit:
+		misfit = "In"
+	case cfg.superStep < 0:
+		misfit = "negative SuperStepTimeout"
+	case cfg.superStep > 0 && verb == VerbEdit:
+		misfit = "SuperStepTimeout"
+	}
+	if misfit != "" {
+		return fmt.Errorf("pawl: thread %q: %s takes no %s option; nothing was done", t.id, verb, misfit)
+	}
+	if cfg.mode == "" {
+		cfg.mode = t.eng.opts.Durability
+	}
+	return checkMode(cfg.mode)
 }
 
 // WithDurability chooses the durability of this run.

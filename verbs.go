@@ -51,34 +51,6 @@ func (t *Thread) ofGraph(stored string) error {
 	return &NotFoundError{What: "thread", ID: t.id, Hint: fmt.Sprintf("there is one of that id of graph %q, not of %q", stored, t.graph)}
 }
 
-// fits refuses options that make no sense for a verb.
-func (t *Thread) fits(verb Verb, cfg *runConfig) error {
-	misfit := ""
-	switch {
-	case len(cfg.again) > 0 && verb != VerbResume:
-		misfit = "Again"
-	case len(cfg.answers) > 0 && verb != VerbResume:
-		misfit = "Answer"
-	case cfg.runID != "" && verb != VerbRun:
-		misfit = "RunID"
-	case cfg.hold && verb != VerbFork && verb != VerbReplay:
-		misfit = "Hold"
-	case cfg.in != "" && verb != VerbEdit:
-		misfit = "In"
-	case cfg.superStep < 0:
-		misfit = "negative SuperStepTimeout"
-	case cfg.superStep > 0 && verb == VerbEdit:
-		misfit = "SuperStepTimeout"
-	}
-	if misfit != "" {
-		return fmt.Errorf("pawl: thread %q: %s takes no %s option; nothing was done", t.id, verb, misfit)
-	}
-	if cfg.mode == "" {
-		cfg.mode = t.eng.opts.Durability
-	}
-	return checkMode(cfg.mode)
-}
-
 // ready is what every verb that needs code and storage asks first: permission, then both.
 func (t *Thread) ready(ctx context.Context, verb Verb, cfg *runConfig) (core.Def, error) {
 	if err := t.eng.allowed(ctx, VerbInfo{Verb: verb, Graph: t.graph, Thread: t.id}); err != nil {

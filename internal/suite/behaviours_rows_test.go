@@ -22,7 +22,6 @@ const (
 	noSaver   = "no saver interface: drivers pass storagetest, threads are read by their own verbs"
 	noConfig  = "a configuration that is passed along and merged: options of one call, and the context"
 	jsonOnly  = "values are JSON of declared types: nothing is revived by a stored type name"
-	onePolicy = "one backoff a node, without jitter: RetryOn and NoRetry say what is tried again"
 	strictly  = "LangGraph's hazard, with a stricter outcome on purpose"
 	deltas    = "a delta channel to choose: every Append and Map is stored as deltas"
 )
@@ -106,13 +105,13 @@ func failRows() []scenario {
 	return slices.Concat(
 		recordedRows("FLT-01", "FLT-04", "FLT-31"),
 		[]scenario{
+			{id: "FLT-02", run: rowJitter}, {id: "FLT-03", run: rowPolicies}, {id: "FLT-15", run: each(rowPayloadTimeout)}, {id: "FLT-29", run: each(rowSuperStepTimeout)},
 			{id: "FLT-05", run: each(rowNoRetry), differs: "every error is tried again unless RetryOn or NoRetry says otherwise: Go has no table of kinds"},
 			{id: "FLT-07", run: each(rowTaskInfo)}, {id: "FLT-08", run: each(rowTimeout)}, {id: "FLT-12", run: each(rowTimeout)},
 			{id: "FLT-14", run: each(rowOwnTimeout)}, {id: "FLT-16", run: each(rowTimeoutOfAFunction)}, {id: "FLT-17", run: each(rowOwnCancel)}, {id: "FLT-18", run: each(rowCallerLeaves)},
 			{id: "FLT-32", run: each(routeFails), differs: strictly},
 		},
-		foreign(onePolicy, "FLT-02", "FLT-03"), waiting(idle, "FLT-09", "FLT-10", "FLT-11"),
-		waiting("a timeout of one payload, and of a super-step", "FLT-15", "FLT-29"),
+		waiting(idle, "FLT-09", "FLT-10", "FLT-11"),
 		waiting(handlers, "FLT-19", "FLT-21", "FLT-22", "FLT-23", "FLT-24", "FLT-25", "FLT-26", "FLT-28"), waiting(cached, "FLT-30"))
 }
 

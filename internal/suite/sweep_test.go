@@ -72,6 +72,8 @@ func sweepCases(t *testing.T) []sweepCase {
 		{name: "deferred", drive: sweepDeferred(t)},
 		{name: "handler", drive: sweepHandler(t)},
 		{name: "breakpoints", drive: sweepBreaks(t)},
+		{name: "payload-timeout", drive: sweepTimeout(t, true)},
+		{name: "super-step-timeout", drive: sweepTimeout(t, false)},
 		{name: "several-questions", drive: sweepSeveral(t)},
 		{name: "loop", drive: sweepLoop(t)},
 		{name: "workers", drive: sweepWorkers(t)},
