@@ -43,6 +43,7 @@ conformance-record:
 	@test -x $(VENV)/bin/python || python3 -m venv $(VENV)
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r conformance/record/requirements.lock
 	$(GO) run ./conformance/renew -python $(VENV)/bin/python -random 500
+	$(VENV)/bin/python conformance/record/drawings.py conformance/drawings
 
 mutate:
 	$(GO) run ./internal/mutate -run 'Guard|Law' ./effect

@@ -33,6 +33,7 @@ type Builder[S any] struct {
 	edges  []edge
 	joins  []core.Join
 	routes []route[S]
+	labels []label
 	reads  []Upgrading
 	moves  []Migration
 	faults []string
@@ -45,6 +46,11 @@ type Builder[S any] struct {
 }
 
 type edge struct{ from, to string }
+
+type label struct {
+	edge
+	text string
+}
 
 // New begins a graph. Its name is stored with every thread, so it outlives the program.
 func New[S any](name string) *Builder[S] { return &Builder[S]{name: name} }
@@ -106,6 +112,12 @@ func (b *Builder[S]) Join(from []string, to string) *Builder[S] {
 // failure is the node's. All routes and edges of a node count together.
 func (b *Builder[S]) Route(from string, choose func(*S) []Next, targets ...string) *Builder[S] {
 	b.routes = append(b.routes, route[S]{from, choose, slices.Clone(targets)})
+	return b
+}
+
+// Label names the line between two nodes in pictures of the graph, such as what has to hold for a route to choose it.
+func (b *Builder[S]) Label(from, to, text string) *Builder[S] {
+	b.labels = append(b.labels, label{edge{from, to}, text})
 	return b
 }
 
@@ -177,6 +189,9 @@ func (b *Builder[S]) Build() (*Graph[S], error) {
 		if n.gotos != nil {
 			s.route("Targets", n.name, false, n.gotos)
 		}
+	}
+	for i, l := range b.labels {
+		s.label(l, slices.ContainsFunc(b.labels[:i], func(o label) bool { return o.edge == l.edge }))
 	}
 	s.reach()
 	for _, name := range slices.Concat(b.breaks.Before, b.breaks.After) {
@@ -290,6 +305,14 @@ func (b *Builder[S]) assemble(l *layout, interrupts map[string]core.Interrupt, c
 			record.Targets = append(record.Targets, r.targets...)
 		}
 		record.Targets = append(record.Targets, n.gotos...)
+		for _, l := range b.labels {
+			if l.from == n.name {
+				if record.Labels == nil {
+					record.Labels = map[string]string{}
+				}
+				record.Labels[l.to] = l.text
+			}
+		}
 		slices.Sort(record.Edges)
 		slices.Sort(record.Targets)
 		record.Targets = slices.Compact(record.Targets)

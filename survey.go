@@ -135,6 +135,18 @@ func (s *survey) route(what, from string, isNil bool, targets []string) {
 	}
 }
 
+func (s *survey) label(l label, twice bool) {
+	line := fmt.Sprintf("label %q from %s to %s", l.text, place(l.from), place(l.to))
+	switch {
+	case twice:
+		s.fault("%s: there is another for that line", line)
+	case strings.ContainsFunc(l.text, unicode.IsControl) || !utf8.ValidString(l.text):
+		s.fault("%s: it holds control characters, or is not valid UTF-8", line)
+	case !slices.Contains(s.ways[l.from], l.to):
+		s.fault("%s: no edge and no route leads there", line)
+	}
+}
+
 // reach finds nodes that would never run: nothing that was written into a graph is left out in silence.
 func (s *survey) reach() {
 	reached := map[string]bool{Start: true}

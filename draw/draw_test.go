@@ -34,6 +34,9 @@ var graphs = map[string]string{
 		{"name":"d","durable":true},{"name":"e"}],"joins":[{"from":["a","b"],"to":"d"},{"from":["b","c"],"to":"d"},{"from":["a","c"],"to":"e"}]}`,
 	"names": `{"graph":"a \"graph\" <&>","nodes":[{"name":"__start__","edges":["прийом","end","\"#1;\" <b>&\\"]},{"name":"прийом","edges":["承認 する"]},
 		{"name":"end"},{"name":"\"#1;\" <b>&\\"},{"name":"承認 する","kind":"ask","uses":["承認 する"]}]}`,
+	"deferred": `{"graph":"deferred","nodes":[{"name":"__start__","targets":["ask","look"],"labels":{"ask":"it \"costs\"","look":"else"}},
+		{"name":"ask","edges":["write"],"labels":{"write":"yes"}},{"name":"look"},{"name":"sum","defer":true,"edges":["tell"]},
+		{"name":"tell"},{"name":"write","edges":["sum"]}]}`,
 	"agent": agent,
 	"refund": `{"graph":"refund","nodes":[{"name":"__start__","edges":["triage"]},
 		{"name":"agent","kind":"child","edges":["pay"],"uses":["agent"]},
@@ -110,7 +113,9 @@ var lines = map[string]string{
 	"endless": "__start__->human agent->human human->agent",
 	"agent":   "__start__->think act->think finished->__end__ gave up->__end__ think->act? think->finished? think->gave up?",
 	"joins":   "__start__->a __start__->b __start__->c a->d a->e b->d b->d c->d c->e d->__end__ e->__end__",
-	"self":    "__start__->again again->__end__? again->again",
+	// Who leads nowhere else is waited for; "tell" comes after.
+	"deferred": "__start__->ask? __start__->look? ask->write look->sum? sum->tell tell->__end__ write->sum",
+	"self":     "__start__->again again->__end__? again->again",
 	// One node alone leads to the child's start, so lines go to its ends; within "sum" nobody leads in or out.
 	"refund": "__start__->triage agent:__end__->collect agent:__end__->pay agent:__start__->agent:think agent:act->agent:think " +
 		"agent:finished->agent:__end__ agent:gave up->agent:__end__ agent:think->agent:act? agent:think->agent:finished? " +

@@ -5,7 +5,8 @@
 //	page, screen := g.SVG(), g.ASCII()
 //
 // A picture shows what a graph declares: which way a route goes is decided while it runs, so all its targets are drawn,
-// dotted. An endless loop has no line to the end.
+// dotted. Dotted are also the lines to a deferred node from nodes that lead nowhere else: it waits for them. An endless loop
+// has no line to the end.
 package draw
 
 import (
@@ -47,6 +48,7 @@ type Node struct {
 	Name    string // as people read it
 	Kind    Kind
 	Durable bool
+	Defer   bool     // runs once nothing else is due
 	Uses    []string // questions, effects and children that it declares
 	Asks    []string // of these, what a person answers or approves
 	Sends   []string // of these, the effects
@@ -58,7 +60,7 @@ type Node struct {
 type Edge struct {
 	From, To    string // ids of nodes
 	Label       string
-	Conditional bool // a route decides
+	Conditional bool // a route decides, or a deferred node waits for what ends here
 	Join        bool // one of several that are waited for
 }
 
@@ -93,11 +95,14 @@ type topology struct {
 		Name    string   `json:"name"`
 		Kind    Kind     `json:"kind"`
 		Durable bool     `json:"durable"`
+		Defer   bool     `json:"defer"`
 		Uses    []string `json:"uses"`
 		Asks    []string `json:"asks"`
 		Sends   []string `json:"sends"`
 		Edges   []string `json:"edges"`
 		Targets []string `json:"targets"`
+
+		Labels map[string]string `json:"labels"`
 	} `json:"nodes"`
 	Joins []struct {
 		From []string `json:"from"`
@@ -129,20 +134,26 @@ func (t *topology) graph(path string, depth int) *Graph {
 		g.Edges = append(g.Edges, e)
 	}
 	for _, n := range t.Nodes {
-		node := Node{ID: path + n.Name, Name: n.Name, Kind: n.Kind, Durable: n.Durable, Uses: n.Uses, Asks: n.Asks, Sends: n.Sends}
+		node := Node{ID: path + n.Name, Name: n.Name, Kind: n.Kind, Durable: n.Durable, Defer: n.Defer, Uses: n.Uses, Asks: n.Asks, Sends: n.Sends}
 		if n.Name == start {
 			node.Name, node.Kind = "Start", Start
 		}
 		t.open(&node, depth)
 		g.Nodes = append(g.Nodes, node)
 		for _, to := range n.Edges {
-			line(Edge{From: n.Name, To: to})
+			line(Edge{From: n.Name, To: to, Label: n.Labels[to]})
 		}
 		for _, to := range n.Targets {
-			line(Edge{From: n.Name, To: to, Conditional: true})
+			line(Edge{From: n.Name, To: to, Label: n.Labels[to], Conditional: true})
 		}
 		if len(n.Edges)+len(n.Targets) == 0 && !waited[n.Name] {
-			line(Edge{From: n.Name, To: end})
+			later := t.deferredAfter(n.Name)
+			for _, to := range later {
+				line(Edge{From: n.Name, To: to, Conditional: true})
+			}
+			if len(later) == 0 {
+				line(Edge{From: n.Name, To: end})
+			}
 		}
 	}
 	told := map[string]int{}
@@ -168,6 +179,35 @@ func (t *topology) graph(path string, depth int) *Graph {
 		g.Nodes = append(g.Nodes, Node{ID: path + end, Name: "End", Kind: End})
 	}
 	return g
+}
+
+// deferredAfter are the deferred nodes that wait for a node: those that do not lead to it.
+func (t *topology) deferredAfter(node string) (out []string) {
+	for _, n := range t.Nodes {
+		if n.Defer && !t.leads(n.Name, node, map[string]bool{}) {
+			out = append(out, n.Name)
+		}
+	}
+	return out
+}
+
+func (t *topology) leads(from, to string, seen map[string]bool) bool {
+	if from == to || seen[from] {
+		return from == to
+	}
+	seen[from] = true
+	var next []string
+	for _, n := range t.Nodes {
+		if n.Name == from {
+			next = slices.Concat(n.Edges, n.Targets)
+		}
+	}
+	for _, j := range t.Joins {
+		if slices.Contains(j.From, from) {
+			next = append(next, j.To)
+		}
+	}
+	return slices.ContainsFunc(next, func(n string) bool { return t.leads(n, to, seen) })
 }
 
 // open tells a child's mode, and draws what is inside a node.
@@ -211,6 +251,9 @@ func (n *Node) Facts() string {
 	}
 	if n.Durable {
 		out = append(out, "durable")
+	}
+	if n.Defer {
+		out = append(out, "deferred: runs once nothing else is due")
 	}
 	if len(n.Asks) > 0 {
 		out = append(out, "asks a person: "+strings.Join(n.Asks, ", "))

@@ -11,6 +11,7 @@ func (g *Graph) JSON() ([]byte, error) {
 	}
 	type facts struct {
 		Durable bool     `json:"durable,omitempty"`
+		Defer   bool     `json:"defer,omitempty"`
 		Mode    string   `json:"mode,omitempty"`
 		Uses    []string `json:"uses,omitempty"`
 	}
@@ -39,8 +40,8 @@ func (g *Graph) JSON() ([]byte, error) {
 		if n.Kind == Start || n.Kind == End {
 			j.Type, j.Data = "schema", n.Name
 		}
-		if n.Durable || n.Mode != "" || len(n.Uses) > 0 {
-			j.Metadata = &facts{n.Durable, n.Mode, n.Uses}
+		if n.Durable || n.Defer || n.Mode != "" || len(n.Uses) > 0 {
+			j.Metadata = &facts{n.Durable, n.Defer, n.Mode, n.Uses}
 		}
 		out.Nodes = append(out.Nodes, j)
 	}

@@ -68,6 +68,8 @@ type Node struct {
 	Sends   []string `json:"sends,omitempty"`   // of these, the effects
 	Edges   []string `json:"edges,omitempty"`   // plain targets, sorted
 	Targets []string `json:"targets,omitempty"` // declared targets of routes, sorted
+
+	Labels map[string]string `json:"labels,omitempty"` // of lines in pictures, by where they lead
 }
 
 // Join makes To due once all of From finished since it last fired.

@@ -12,7 +12,6 @@ const (
 	runDrain    = "draining of one run (a version of a graph drains, and a run is cancelled)"
 	idle        = "a test here of idle timeouts (the part is there: IdleTimeout)"
 	agents      = "rows of the agent package, under the numbers of this list"
-	drawn       = "a drawing with LangGraph's ids and classes; Pawl draws its own"
 
 	compiled  = "the compiler refuses it, or Go has no such thing to return"
 	oneSchema = "a graph has one state type: no input, output or private schemas"
@@ -196,5 +195,5 @@ func restRows() []scenario {
 		foreign(jsonOnly, "SER-02", "SER-03", "SER-04", "SER-05", "SER-07"), waiting("a codec with keys of its own", "SER-06"),
 		waiting(agents, "PRE-01", "PRE-02", "PRE-03", "PRE-04", "PRE-05", "PRE-06", "PRE-09", "PRE-10", "PRE-11", "PRE-12", "PRE-13"),
 		foreign(noParent, "PRE-08"),
-		waiting(drawn, "DRW-02", "DRW-03", "DRW-04", "DRW-05", "DRW-06", "DRW-07"), waiting(breakpoints, "DRW-09"))
+		drawRows(), waiting(breakpoints, "DRW-09"))
 }
