@@ -246,7 +246,7 @@ func TestChildFactsHaveTheirPath(t *testing.T) {
 			path = ev.Path
 		}
 	}
-	if told[pawl.EventTaskStart] != 2 || told[pawl.EventCheckpoint] != 1 || told[pawl.EventQuestion] != 1 || told[pawl.EventTaskWait] != 1 || !strings.HasPrefix(path, "child:") {
+	if told[pawl.EventTaskStart] != 2 || told[pawl.EventCheckpoint] != 3 || told[pawl.EventQuestion] != 1 || told[pawl.EventTaskWait] != 1 || !strings.HasPrefix(path, "child:") {
 		t.Error(told, path)
 	}
 	stored := map[pawl.EventKind]int{}

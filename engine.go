@@ -49,6 +49,7 @@ type house struct {
 	mu      sync.Mutex
 	graphs  map[string]core.Def
 	running map[runningKey]*running
+	rings   map[runningKey]*ring // of threads that run or are watched here
 	closed  bool
 	idle    sync.WaitGroup
 	stop    chan struct{} // closed by Close
@@ -70,7 +71,7 @@ type running struct {
 // question fails by name. The engine does not close db.
 func NewEngine(db storage.DB, options *Options) (*Engine, error) {
 	h := &house{
-		graphs: map[string]core.Def{}, running: map[runningKey]*running{},
+		graphs: map[string]core.Def{}, running: map[runningKey]*running{}, rings: map[runningKey]*ring{},
 		stop: make(chan struct{}),
 	}
 	if options != nil {

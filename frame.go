@@ -187,10 +187,18 @@ func (l *loop) open(ctx context.Context, c calling, before *core.Position) error
 	first.N, first.ID = l.fresh()
 	f.N = first.N
 	commit := core.Commit{Next: first, Lazy: true}
-	if cps := l.opening(ctx, first); len(cps) > 1 {
+	cps := l.opening(ctx, first)
+	if len(cps) > 1 {
 		commit.First, commit.Next = first, cps[1]
 	}
-	return l.commit(ctx, commit)
+	if err := l.commit(ctx, commit); err != nil || l.sink == nil {
+		return err
+	}
+	for _, cp := range cps { // stored with what comes next: who streams is told at once
+		l.tellCheckpoint(cp, l.before, 0)
+		l.before = cp.ID
+	}
+	return nil
 }
 
 // opening makes the first checkpoints of a run: the input, and, if the graph's first routes allow, the first real

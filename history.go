@@ -147,7 +147,8 @@ func (t *Thread) Snapshot(ctx context.Context, checkpoint string) (*Snapshot, er
 	return out, err
 }
 
-func (t *Thread) snapshot(r *records.Reader, seen *local.Seen, s *records.Stored) (*Snapshot, error) {
+// bareOf reads a checkpoint as it stood when it was made.
+func (t *Thread) bareOf(r *records.Reader, s *records.Stored) (*Snapshot, error) {
 	cp := s.Checkpoint
 	topology, err := r.Topology(cp)
 	if err != nil {
@@ -160,10 +161,7 @@ func (t *Thread) snapshot(r *records.Reader, seen *local.Seen, s *records.Stored
 	if err != nil {
 		return nil, err
 	}
-	out := &Snapshot{
-		Checkpoint: cp.ID, Step: cp.Step, Source: string(cp.Source), Run: run.ID, Attempt: run.Attempt, Seq: cp.Seq,
-		At: local.StampOf(cp.ID).UTC(), Next: []string{},
-	}
+	before := ""
 	if cp.Parent > 0 {
 		read := r.Checkpoint
 		if cp.Frame != nil {
@@ -174,30 +172,36 @@ func (t *Thread) snapshot(r *records.Reader, seen *local.Seen, s *records.Stored
 			return nil, err
 		}
 		if parent != nil {
-			out.Parent = parent.Checkpoint.ID
+			before = parent.Checkpoint.ID
 		}
 	}
-	if out.Values, err = core.Object(topology, cp.Values); err != nil {
+	out, err := bare(t.identity(), cp, run, topology, before)
+	if err != nil {
+		return nil, err
+	}
+	out.Seq = cp.Seq
+	return out, out.nestedIn(r, cp)
+}
+
+func (t *Thread) snapshot(r *records.Reader, seen *local.Seen, s *records.Stored) (*Snapshot, error) {
+	cp := s.Checkpoint
+	out, err := t.bareOf(r, s)
+	if err != nil {
 		return nil, err
 	}
 	var hanging core.Position
 	if err := r.Hanging(cp.N, &hanging); err != nil {
 		return nil, err
 	}
-	if err := out.nestedIn(r, cp); err != nil {
-		return nil, err
-	}
 	leads, err := leading(r, seen, cp)
 	if err != nil {
 		return nil, err
 	}
-	blocked := t.blockedAt(cp, &hanging)
-	for _, task := range core.Plan(cp, t.identity(), string(out.Path)) {
+	blocked, due := t.blockedAt(cp, &hanging), out.Tasks
+	out.Next, out.Tasks = []string{}, nil
+	for i, task := range core.Plan(cp, t.identity(), string(out.Path)) {
 		state := taskState(task, &hanging, blocked[task.ID])
-		if n, ok := topology.Node(task.Node); ok {
-			state.Kind = string(n.Kind)
-		}
-		if state.State != "done" || !leads {
+		if state.Kind = due[i].Kind; state.State != "done" || !leads {
 			out.Next = append(out.Next, task.Node)
 		}
 		out.Tasks = append(out.Tasks, state)

@@ -40,6 +40,9 @@ type loop struct {
 	input     []core.Write // of a child that keeps nothing
 	round     *round       // the newest
 	mint      func() (int64, string)
+	begun     []*core.Checkpoint         // what this start made before the loop
+	before    string                     // id of the one before those
+	live      *ring                      // of the thread, in the root; nil: nobody hears custom events
 	heads     map[int64]*core.Checkpoint // without storage: what children remember
 
 	afterDrift bool // a person resumed after drift: the newest question is asked whatever it says
@@ -58,12 +61,19 @@ type loop struct {
 }
 
 func (l *loop) emit(e Event) {
-	if l.sink != nil {
-		if e.Path, e.Step = l.path, l.pos.Head.Step+1; e.Err != nil {
-			e.Error = l.told(e.Err.Error())
-		}
-		l.sink(e)
+	if l.sink == nil {
+		return
 	}
+	if e.Path = l.path; e.Task != "" {
+		e.Step = l.pos.Head.Step + 1
+	}
+	if e.Err != nil {
+		e.Error = l.told(e.Err.Error())
+	}
+	if run := l.pos.Run; run != nil {
+		e.Run, e.Attempt = run.ID, run.Attempt
+	}
+	l.sink(e)
 }
 
 // run goes on until the run stops. The error is the engine's own trouble (storage, a lost thread): then nothing says
@@ -99,7 +109,7 @@ func (l *loop) superStep(ctx context.Context) (*core.Stop, error, error) {
 		return nil, nil, err
 	}
 	if stop, cause := round.stopped(ctx); stop != nil {
-		return stop, cause, l.commit(ctx, core.Commit{Checkpoint: l.pos.Head, Ended: round.news, Stop: stop})
+		return stop, cause, round.hand(ctx, core.Commit{Checkpoint: l.pos.Head, Ended: round.news, Stop: stop})
 	}
 	return l.merge(ctx, round)
 }
@@ -128,9 +138,10 @@ func (l *loop) merge(ctx context.Context, r *round) (*core.Stop, error, error) {
 			cause = core.CauseConflict
 		}
 		stop, why := failed(cause, "", err)
-		return stop, why, l.commit(ctx, core.Commit{Checkpoint: head, Ended: r.news, Stop: stop})
+		return stop, why, r.hand(ctx, core.Commit{Checkpoint: head, Ended: r.news, Stop: stop})
 	}
 	l.number(next, results)
+	r.into(next, results)
 	c := core.Commit{Checkpoint: head, Next: next, Durable: r.durable}
 	var why error
 	if len(next.Due) == 0 {
@@ -138,7 +149,7 @@ func (l *loop) merge(ctx context.Context, r *round) (*core.Stop, error, error) {
 	} else if l.breaksAfter(results) {
 		c.Stop, l.round = &core.Stop{Status: core.StatusWaiting}, nil
 	}
-	if err := l.commit(ctx, c); err != nil {
+	if err := r.hand(ctx, c); err != nil {
 		return nil, nil, err
 	}
 	if l.stateless {
@@ -149,13 +160,14 @@ func (l *loop) merge(ctx context.Context, r *round) (*core.Stop, error, error) {
 }
 
 func (l *loop) advance(next *core.Checkpoint) {
+	before := l.pos.Head
 	if l.pos.Head, l.pos.Ended = next, nil; !l.stateless {
 		clear(l.pos.Steps)
 		clear(l.pos.Questions)
 		clear(l.pos.Children)
 	}
 	if l.sink != nil {
-		l.emit(Event{Kind: EventCheckpoint, Checkpoint: next.ID})
+		l.tellCheckpoint(next, before.ID, l.factOf(next))
 	}
 }
 
@@ -230,7 +242,7 @@ func (l *loop) record(ctx context.Context, s *core.Step) error {
 			return err
 		}
 	}
-	l.emit(Event{Kind: EventStep, Node: s.Node, Task: s.Task, Name: s.Name, Key: s.Key, Seq: s.Seq})
+	l.emit(Event{Kind: EventStep, Node: s.Node, Task: s.Task, Name: s.Name, Key: s.Key, Seq: s.Seq, At: s.At})
 	return nil
 }
 
@@ -238,7 +250,10 @@ func (l *loop) ask(ctx context.Context, q, replaced *core.Question) error {
 	if err := l.host.Ask(ctx, q, replaced); err != nil {
 		return err
 	}
-	l.emit(Event{Kind: EventQuestion, Node: q.Node, Task: q.Task, Name: q.Name, Key: q.Key, Question: q.ID, Seq: q.Seq})
+	l.emit(Event{
+		Kind: EventQuestion, At: q.Asked, Node: q.Node, Task: q.Task, Name: q.Name, Key: q.Key, Question: q.ID, Seq: q.Seq,
+		State: string(q.State), Data: q.Body,
+	})
 	return nil
 }
 

@@ -168,7 +168,10 @@ func (t *Task) Update(ctx context.Context, fn func(ctx context.Context, tx stora
 	}
 	for _, q := range opening {
 		scopeOr(ctx, t).wait(q)
-		t.loop.emit(Event{Kind: EventQuestion, Node: q.Node, Task: q.Task, Name: q.Name, Key: q.Key, Question: q.ID, Seq: q.Seq})
+		t.loop.emit(Event{
+			Kind: EventQuestion, At: q.Asked, Node: q.Node, Task: q.Task, Name: q.Name, Key: q.Key, Question: q.ID, Seq: q.Seq,
+			State: string(q.State), Data: q.Body,
+		})
 	}
 	return nil
 }

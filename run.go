@@ -123,7 +123,7 @@ func (t *Thread) start(ctx context.Context, d core.Def, fresh func() (int64, str
 
 // startAgain makes a run's first checkpoints anew, on the state before its input: that is the head, unless the run is a
 // retry and the head belongs to the attempt that it set aside.
-func (t *Thread) startAgain(ctx context.Context, d core.Def, home *local.Home, head *core.Checkpoint) (*core.Position, error) {
+func (t *Thread) startAgain(ctx context.Context, d core.Def, home *local.Home, head *core.Checkpoint) (*core.Position, []*core.Checkpoint, error) {
 	run := home.Run()
 	before := head
 	if head != nil && head.N != run.Before {
@@ -145,16 +145,16 @@ func (t *Thread) startAgain(ctx context.Context, d core.Def, home *local.Home, h
 			return r.Fill(stored, d.Topology(), d.Upgrade)
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	cps := t.start(ctx, d, home.Fresh, run, before)
 	home.Queue(cps)
 	pos := &core.Position{Run: run, Head: cps[len(cps)-1]}
 	if run.Mode != Sync {
-		return pos, nil
+		return pos, cps, nil
 	}
-	return pos, home.Commit(ctx, core.Commit{})
+	return pos, cps, home.Commit(ctx, core.Commit{})
 }
 
 // run is Run with whatever reads its input.
@@ -246,13 +246,12 @@ func (t *Thread) accept(ctx context.Context, d core.Def, run *core.Run, cfg *run
 	if run.Mode != Sync {
 		home.Queue(cps)
 	}
-	l := t.newLoop(d, &core.Position{Run: run, Head: cps[len(cps)-1]}, home, cfg)
+	l := t.newLoop(d, &core.Position{Run: run, Head: cps[len(cps)-1]}, home, cfg).starting(cps, v.from)
 	for i := range v.pos.Ended {
 		if e := &v.pos.Ended[i]; !e.Failed {
 			l.dropped = append(l.dropped, e.Result.Task.Node)
 		}
 	}
-	l.emit(Event{Kind: EventAccepted, Run: run.ID, Seq: run.Seq})
 	return t.execute(ctx, l, home)
 }
 
@@ -343,12 +342,13 @@ func (t *Thread) runUnkept(ctx context.Context, d core.Def, run *core.Run, cfg *
 	l := t.newLoop(d, &core.Position{Run: run}, nil, cfg)
 	l.sink = nil
 	cps := t.start(ctx, d, l.fresh, run, nil)
-	l.pos.Head, l.sink = cps[len(cps)-1], cfg.sink
+	l.starting(cps, nil).pos.Head, l.sink = cps[len(cps)-1], cfg.sink
 	ctx, leave, err := t.eng.enter(ctx, t.id, run.N)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
+	l.tellStart()
 	stop, cause, err := l.run(ctx)
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ type round struct {
 	single  [1]attempt
 	merged  [1]core.Result
 	news    []core.Ended // ended in this start of the loop and not yet handed to the host
+	fresh   []int        // which tasks those are
 	durable bool         // a node that ended is declared durable
 
 	limit   *SuperStepTimeoutError // what ends it when its time is over; nil: nothing does
@@ -192,11 +193,11 @@ func (r *round) gather(ctx context.Context, cancel context.CancelCauseFunc, ends
 			continue
 		}
 		c := core.Commit{Checkpoint: r.loop.pos.Head, Ended: r.news, Durable: r.durable}
-		if err := r.loop.commit(ctx, c); err != nil {
+		if err := r.hand(ctx, c); err != nil {
 			cancel(err)
 			return err
 		}
-		r.news, r.durable = nil, false
+		r.news, r.fresh, r.durable = nil, nil, false
 	}
 	return nil
 }
@@ -205,27 +206,26 @@ func (r *round) gather(ctx context.Context, cancel context.CancelCauseFunc, ends
 func (r *round) ended(i int) {
 	a := &r.tasks[i]
 	l := r.loop
-	e := Event{Kind: EventTaskEnd, Node: a.task.spec.Node, Task: a.task.spec.ID, Err: a.err}
 	switch a.state {
 	case done:
 		r.durable = r.durable || a.task.policy.Durable
 		if err := core.Adopt(l.pos.Head, l.topology, &a.result); err != nil {
-			a.state, a.err, e.Err = failing, err, err
+			a.state, a.err = failing, err
 		}
 	case waits:
-		e.Kind = EventTaskWait
+		l.emit(Event{Kind: EventTaskWait, Node: a.task.spec.Node, Task: a.task.spec.ID})
+		return
 	case idle:
 		return
 	}
-	l.emit(e)
-	if a.state == waits || l.host == nil {
-		return
+	n := core.Ended{Checkpoint: l.pos.Head.N, Result: a.result, Tries: a.tries, Before: l.failedBefore(a.task.spec.ID)}
+	if l.host != nil {
+		n.At = l.host.Now()
 	}
-	n := core.Ended{Checkpoint: l.pos.Head.N, Result: a.result, Tries: a.tries, At: l.host.Now()}
 	if a.state == failing {
 		n.Result, n.Failed, n.Error, n.Cause = core.Result{Task: a.task.spec}, true, l.told(a.err.Error()), causeOf(a.err)
 	}
-	r.news = append(r.news, n)
+	r.news, r.fresh = append(r.news, n), append(r.fresh, i)
 }
 
 // stopped says whether the round ends the run, with the first failure in plan order as the reason.

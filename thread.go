@@ -1,13 +1,13 @@
 package pawl
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl/internal/core"
@@ -119,12 +119,9 @@ func (t *ThreadOf[S]) Read(s *Snapshot) (*S, error) {
 // Stream is Run that tells what happens while it does. The last event is EventFinished with the outcome; an error is
 // the last pair. Leaving the loop stops the run, waits for its tasks and keeps the thread resumable.
 func (t *ThreadOf[S]) Stream(ctx context.Context, in *S, options ...RunOption) iter.Seq2[Event, error] {
-	return stream(ctx, options, func(ctx context.Context, options []RunOption) (*Outcome, error) {
-		out, err := t.Run(ctx, in, options...)
-		if out == nil {
-			return nil, err
-		}
-		return &out.Outcome, err
+	return Stream(ctx, func(ctx context.Context, tell RunOption) error {
+		_, err := t.Run(ctx, in, append(options[:len(options):len(options)], tell)...)
+		return err
 	})
 }
 
@@ -136,8 +133,9 @@ func (t *Thread) Run(ctx context.Context, input json.RawMessage, options ...RunO
 
 // Stream is Run that tells what happens while it does.
 func (t *Thread) Stream(ctx context.Context, input json.RawMessage, options ...RunOption) iter.Seq2[Event, error] {
-	return stream(ctx, options, func(ctx context.Context, options []RunOption) (*Outcome, error) {
-		return t.Run(ctx, input, options...)
+	return Stream(ctx, func(ctx context.Context, tell RunOption) error {
+		_, err := t.Run(ctx, input, append(options[:len(options):len(options)], tell)...)
+		return err
 	})
 }
 
@@ -224,6 +222,14 @@ func (t *Thread) newLoop(d core.Def, pos *core.Position, host core.Host, cfg *ru
 	return l
 }
 
+// starting notes the first checkpoints of a run and what they stand on, for who streams it.
+func (l *loop) starting(cps []*core.Checkpoint, on *core.Checkpoint) *loop {
+	if l.begun = cps; on != nil && len(cps) > 0 && cps[0].Parent == on.N {
+		l.before = on.ID
+	}
+	return l
+}
+
 func (e *house) late(err error) {
 	if e.opts.Logger != nil {
 		e.opts.Logger.Warn("a write came after its node returned and did not happen", "error", err)
@@ -237,6 +243,11 @@ func (t *Thread) execute(ctx context.Context, l *loop, home *local.Home) (*Outco
 		return nil, errors.Join(err, home.Abandon(context.WithoutCancel(ctx)))
 	}
 	ctx = within
+	said, unsay := t.eng.join(t.id)
+	defer unsay()
+	if l.live = said; l.sink != nil {
+		l.tellStart()
+	}
 	settled := false
 	defer func() {
 		if !settled { // a node ended this goroutine, or the engine failed: whoever comes next finds the thread crashed
@@ -282,7 +293,10 @@ func (t *Thread) outcome(ctx context.Context, l *loop, run *core.Run, stop *core
 		}
 	}
 	if l.sink != nil {
-		l.sink(Event{Kind: EventFinished, Run: run.ID, Step: l.pos.Head.Step, Outcome: out})
+		l.sink(Event{
+			Kind: EventFinished, Seq: stop.Seq, At: time.Now().UTC(), Run: run.ID, Attempt: run.Attempt,
+			State: string(stop.Status), Node: stop.ErrorNode, Error: stop.Error, Outcome: out, snapshot: l.snapshot(l.pos.Head, "", 0),
+		})
 	}
 	return out, err
 }
@@ -298,43 +312,3 @@ func dueNames(due []core.Due) []string {
 	}
 	return out
 }
-
-// stream turns a verb with a sink into an iterator.
-func stream(ctx context.Context, options []RunOption, verb func(context.Context, []RunOption) (*Outcome, error)) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		ctx, cancel := context.WithCancelCause(ctx)
-		events, over, gone := make(chan Event), make(chan error, 1), make(chan struct{})
-		defer close(gone)
-		defer cancel(errLeft)
-		sink := func(e Event) {
-			if e.Err != nil {
-				e.Error = cmp.Or(e.Error, e.Err.Error())
-			}
-			select { // not ctx: also who ended it wants to hear how the run stopped
-			case events <- e:
-			case <-gone:
-			}
-		}
-		go func() {
-			err := errEnded
-			defer func() { over <- err; close(events) }()
-			_, err = verb(ctx, append(options[:len(options):len(options)], func(c *runConfig) { c.sink = sink }))
-		}()
-		for e := range events {
-			if !yield(e, nil) {
-				cancel(errLeft)
-				for range events {
-				}
-				return
-			}
-		}
-		if err := <-over; err != nil {
-			yield(Event{}, err)
-		}
-	}
-}
-
-var (
-	errLeft  = errors.New("the stream was left before the run stopped")
-	errEnded = errors.New("pawl: a node ended the goroutine of its run (runtime.Goexit); what was stored before is kept: resume the thread")
-)

@@ -122,7 +122,7 @@ func (t *Thread) fork(ctx context.Context, verb Verb, at Point, edit change, cfg
 		if err := home.Claim(ctx, v.Seen, run, b); err != nil {
 			return nil, err
 		}
-		l := t.newLoop(d, pos, home, cfg)
+		l := t.newLoop(d, pos, home, cfg).starting(cps, v.from)
 		if b.Stop != nil {
 			return t.outcome(ctx, l, run, b.Stop, nil)
 		}
@@ -361,6 +361,7 @@ func (t *Thread) carried(d core.Def, from *core.Checkpoint, ended []core.Ended, 
 			if err := core.Adopt(cp, d.Topology(), &e.Result); err != nil {
 				return nil, err
 			}
+			e.Again, e.Before = true, nil
 			out = append(out, &e)
 		}
 	}

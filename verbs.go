@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -125,9 +126,7 @@ func (t *Thread) resume(ctx context.Context, d core.Def, cfg *runConfig) (*Outco
 	if b.Again, err = t.again(v, cfg.again); err != nil {
 		return nil, err
 	}
-	if cfg.mode != "" {
-		run.Mode = cfg.mode
-	}
+	run.Mode = cmp.Or(cfg.mode, run.Mode)
 	drift := run.Cause == CauseDrift
 	if v.Status == Crashed {
 		if run.Crashes++; t.eng.limits.Crashes > 0 && run.Crashes > t.eng.limits.Crashes {
@@ -136,7 +135,7 @@ func (t *Thread) resume(ctx context.Context, d core.Def, cfg *runConfig) (*Outco
 	} else {
 		run.Crashes = 0
 	}
-	run.Status, run.Cause, run.Error, run.ErrorNode = Running, "", "", ""
+	run.Status, run.Cause, run.Error, run.ErrorNode, run.Resumed = Running, "", "", "", true
 	home := t.home(v, d)
 	if err := home.Claim(ctx, v.Seen, &run, b); err != nil {
 		return nil, err
@@ -149,15 +148,16 @@ func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, taken [
 	run := home.Run()
 	claimed := context.WithoutCancel(ctx) // a caller who leaves now finds the run stopped, not crashed
 	pos, err := home.Own(claimed)
+	var cps []*core.Checkpoint
 	if err == nil && (pos.Head == nil || pos.Head.Run != run.N) {
-		pos, err = t.startAgain(claimed, d, home, pos.Head)
+		pos, cps, err = t.startAgain(claimed, d, home, pos.Head)
 	}
 	if err != nil {
 		_ = home.Abandon(context.WithoutCancel(ctx))
 		return nil, err
 	}
 	pos.Head.Graph = len(run.Graphs) - 1
-	l := t.newLoop(d, pos, home, cfg)
+	l := t.newLoop(d, pos, home, cfg).starting(cps, nil)
 	l.afterDrift = drift
 	for _, q := range taken {
 		l.delivered = append(l.delivered, q.ID)
@@ -261,6 +261,7 @@ func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcom
 	}
 	aside.Aside = true
 	run.AttemptN, run.Attempt, run.Crashes, run.Graphs, run.Since, run.Typed, run.Moved, run.Seq = v.Run.AttemptN+1, uuid.NewString(), 0, nil, 0, 0, nil, 0
+	run.Resumed, run.Began = false, 0
 	run.Status, run.Cause, run.Error, run.ErrorNode = Running, "", "", ""
 	run.Earlier, run.Actor, run.Accepted, run.Reason = v.Run.Starters(), ActorFrom(ctx).ID, time.Now().UTC(), cfg.reason
 	if cfg.mode != "" {
@@ -288,7 +289,7 @@ func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcom
 	if len(b.Checkpoints) == 0 {
 		home.Queue(cps)
 	}
-	return t.execute(ctx, t.newLoop(d, pos, home, cfg), home)
+	return t.execute(ctx, t.newLoop(d, pos, home, cfg).starting(cps, v.from), home)
 }
 
 // Cancel ends a run for good: what is open is withdrawn, and only retry or a new run go on. A run of any process is

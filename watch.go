@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strings"
 
@@ -12,35 +13,43 @@ import (
 )
 
 // Watch tells the thread's stored facts after a sequence number, and goes on with new ones as they come, until ctx
-// ends. It never owns the thread and changes nothing; leaving it stops nothing. A question is told again, under a new
-// number, when its state changed.
+// ends. It never owns the thread and changes nothing; leaving it stops nothing. Whoever watches, whenever and after
+// whatever number, is told the same facts under the same numbers: none is left out and none comes twice. Left out are what
+// Prune, Delete and Again took away, what was never stored ([Async] after a crash, [Exit], [Stateless] children), and what
+// became of a question between being asked and how it stands.
+//
+// Between the facts it tells what nodes said with [Emit] in runs of this process, in no fixed order with facts of the same
+// super-step, and with EventLost how much of that went by too fast.
 func (t *Thread) Watch(ctx context.Context, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if t.eng.store == nil {
 			yield(Event{}, &NoStorageError{Graph: t.graph, Question: string(VerbRead)})
 			return
 		}
+		said, leave := t.eng.join(t.id)
+		defer leave()
+		w := watcher{t: t, after: after, since: after, yield: yield}
 		var changes uint64
 		for {
 			now, _ := t.eng.store.DB.Changed(changes)
+			spoken, lost, next, more := said.since(w.at)
+			w.at = next
 			var facts []Event
 			err := t.read(ctx, func(tx storage.Tx, seen *local.Seen) (err error) {
-				facts, err = t.facts(tx, seen, after)
+				facts, err = t.facts(tx, seen, w.after)
 				return err
 			})
 			if err != nil {
 				yield(Event{}, err)
 				return
 			}
-			for _, f := range facts {
-				after = f.Seq
-				if !yield(f, nil) {
-					return
-				}
+			if !w.tell(facts, spoken, lost) {
+				return
 			}
 			_, wake := t.eng.store.DB.Changed(now)
 			select {
 			case <-wake:
+			case <-more:
 			case <-ctx.Done():
 				return
 			}
@@ -48,27 +57,85 @@ func (t *Thread) Watch(ctx context.Context, after int64) iter.Seq2[Event, error]
 	}
 }
 
+type watcher struct {
+	t     *Thread
+	after int64 // the newest fact that was told
+	since int64 // what it began after
+	at    int   // in the ring
+	yield func(Event, error) bool
+}
+
+// tell tells facts in their order, and what was said behind the facts that it came after.
+func (w *watcher) tell(facts, spoken []Event, lost int) bool {
+	if lost > 0 && !w.yield(Event{Kind: EventLost, Count: lost}, nil) {
+		return false
+	}
+	for _, s := range spoken {
+		if s.after > 0 && s.after < w.since {
+			continue // said before what this watcher knows
+		}
+		for len(facts) > 0 && facts[0].Seq <= s.after {
+			if !w.fact(facts[0]) {
+				return false
+			}
+			facts = facts[1:]
+		}
+		if !w.yield(s, nil) {
+			return false
+		}
+	}
+	for _, f := range facts {
+		if !w.fact(f) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *watcher) fact(f Event) bool {
+	w.after = f.Seq
+	return w.yield(f, nil)
+}
+
 // facts reads what was stored after a sequence number, in order.
 func (t *Thread) facts(tx storage.Tx, seen *local.Seen, after int64) ([]Event, error) {
 	if seen.Info == nil {
 		return nil, nil
 	}
-	facts, err := records.NewReader(t.eng.store.Box, tx, seen.Info).Facts(after)
+	r := records.NewReader(t.eng.store.Box, tx, seen.Info)
+	facts, err := r.Facts(after)
 	out := make([]Event, len(facts))
-	for i, f := range facts {
-		out[i] = factEvent(f)
+	for i := range facts {
+		if out[i], err = t.factEvent(r, &facts[i]); err != nil {
+			return nil, err
+		}
 	}
 	return out, err
 }
 
-func factEvent(f records.Fact) Event {
-	e := Event{Seq: f.Seq, Run: f.Run.ID}
+func (t *Thread) factEvent(r *records.Reader, f *records.Fact) (Event, error) {
+	e := Event{Seq: f.Seq, Run: f.Run.ID, Attempt: f.Run.Attempt}
+	if f.Under != nil {
+		e.Step = f.Under.Step + 1
+	}
 	switch {
 	case f.Checkpoint != nil:
-		if frame := f.Checkpoint.Frame; frame != nil {
-			e.Path = frame.Path
+		cp := f.Checkpoint
+		e.Kind, e.Step, e.Checkpoint, e.Source, e.Quiet = EventCheckpoint, cp.Step, cp.ID, string(cp.Source), cp.Quiet
+		e.Path, e.At = pathOf(cp), local.StampOf(cp.ID).UTC()
+		e.snapshot = t.reading(func(r *records.Reader) (*records.Stored, error) {
+			if cp.Frame != nil {
+				return r.Nested(cp.N)
+			}
+			return r.Checkpoint(cp.N)
+		})
+	case f.Ended != nil:
+		topology, err := r.Topology(f.Under)
+		if err != nil {
+			return e, err
 		}
-		e.Kind, e.Step, e.Checkpoint, e.At = EventCheckpoint, f.Checkpoint.Step, f.Checkpoint.ID, local.StampOf(f.Checkpoint.ID).UTC()
+		e.Kind, e.Path, e.At = EventTaskEnd, pathOf(f.Under), f.Ended.At
+		e.end(topology, f.Ended)
 	case f.Step != nil:
 		e.Path = f.Step.Path
 		e.Kind, e.Node, e.Task, e.Name, e.Key, e.At = EventStep, f.Step.Node, f.Step.Task, f.Step.Name, f.Step.Key, f.Step.At
@@ -79,13 +146,57 @@ func factEvent(f records.Fact) Event {
 		}
 		e.Kind, e.Node, e.Task, e.Name, e.Key, e.At = EventAnswer, q.Node, q.Task, q.Name, q.Key, q.Asked
 		if e.Question, e.State = q.ID, string(q.State); q.State == core.QuestionOpen {
-			e.Kind = EventQuestion
+			e.Kind, e.Data = EventQuestion, q.Body
 		}
 	default:
 		e.Kind, e.At, e.State, e.Error = EventFinished, f.Run.Accepted, string(f.Run.Status), f.Run.Error
-		if f.Run.Status == Running {
-			e.Kind = EventAccepted
+		if e.Node = f.Run.ErrorNode; f.Run.Status == Running {
+			if e.Kind, e.Node = EventAccepted, ""; f.Run.Resumed {
+				e.Kind = EventResumed
+			}
+		}
+		if e.Kind != EventAccepted {
+			e.snapshot = t.reading(func(r *records.Reader) (*records.Stored, error) { return r.HeadAt(f.Seq) })
 		}
 	}
-	return e
+	return e, nil
 }
+
+// end says in an event how a task ended.
+func (e *Event) end(topology *core.Topology, ended *core.Ended) {
+	e.Node, e.Task, e.Replayed = ended.Result.Task.Node, ended.Result.Task.ID, ended.Again
+	if e.Error = ended.Error; !ended.Failed {
+		e.Writes = writtenOf(topology, ended.Result.Writes)
+	}
+}
+
+func pathOf(cp *core.Checkpoint) string {
+	if cp.Frame == nil {
+		return ""
+	}
+	return cp.Frame.Path
+}
+
+// reading is an event's way to a stored checkpoint.
+func (t *Thread) reading(find func(*records.Reader) (*records.Stored, error)) func(context.Context) (*Snapshot, error) {
+	return func(ctx context.Context) (out *Snapshot, err error) {
+		err = t.read(ctx, func(tx storage.Tx, seen *local.Seen) error {
+			if out = nil; seen.Info == nil {
+				return nil
+			}
+			r := records.NewReader(t.eng.store.Box, tx, seen.Info)
+			s, err := find(r)
+			if err == nil && s != nil {
+				out, err = t.bareOf(r, s)
+			}
+			return err
+		})
+		return out, err
+	}
+}
+
+// errLeft and errEnded end streams.
+var (
+	errLeft  = errors.New("the stream was left before the run stopped")
+	errEnded = errors.New("pawl: a node ended the goroutine of its run (runtime.Goexit); what was stored before is kept: resume the thread")
+)

@@ -31,6 +31,8 @@ type Checkpoint struct {
 	Visited []string            // paths of nodes that have run in this run, sorted
 	Graph   int                 // which of the run's graphs it was made under
 	Frame   *Frame              // the run of a child that it belongs to; nil: it is the thread's own
+	Merged  []Result            // of its super-step: those that no row of their own tells, in plan order
+	Quiet   bool                // no task of its super-step wrote anything
 }
 
 // Plan returns the tasks of the super-step that follows cp: nodes by name, then sends in the order of sending. It is

@@ -83,6 +83,8 @@ type Run struct {
 	Breaks    *Breaks  `json:",omitempty"` // where it stops besides; nil: nowhere
 	Reason    string   // why somebody asked for it, in their words
 	Accepted  time.Time
+	Resumed   bool  `json:",omitempty"` // it went on after a stop or a crash
+	Began     int64 `json:",omitempty"` // the fact that it was running, which its end took the place of; 0: there is none
 	Seq       int64
 }
 
@@ -142,6 +144,8 @@ type Ended struct {
 	Tries      int
 	Seq        int64
 	At         time.Time
+	Before     *Ended // the failure whose place it takes; nil: there is none
+	Again      bool   // it was told before, of the checkpoint that this one stands in for
 }
 
 // QuestionState is where one asking of a question stands.
@@ -199,6 +203,7 @@ type Stop struct {
 	Error     string
 	ErrorNode string
 	Withdraw  []Question // open questions that nobody waits for any more
+	Seq       int64      // of the fact, once it is stored
 }
 
 // Commit is what a super-step did, handed to the host at once: everything in it becomes durable together.

@@ -45,6 +45,7 @@ type fact struct {
 	row  storage.Row
 	cond storage.If
 	seq  *int64 // nil: not a fact
+	more int64  // facts that the row tells besides, with the numbers before its own
 }
 
 // rows encodes a batch, outside any Tx, and numbers the values that it stores. Rows come in dependency order: a value
@@ -72,6 +73,7 @@ func (h *Home) rows(b *Batch) ([]fact, []*core.Value, error) {
 		}
 		if cp.Frame == nil {
 			w.add(records.Checkpoint, &b.Checkpoints[i].Seq, storage.Always())(h.store.Box.CheckpointRow(0, cp, h.topology))
+			w.out[len(w.out)-1].more = int64(len(cp.Merged))
 			continue
 		}
 		w.frame(cp.Frame)
@@ -80,10 +82,14 @@ func (h *Home) rows(b *Batch) ([]fact, []*core.Value, error) {
 			return nil, nil, fmt.Errorf("thread %q: graph %q has no child %q; nothing was written", h.Thread, h.topology.Graph, cp.Frame.Child())
 		}
 		w.add(records.Nested, &b.Checkpoints[i].Seq, storage.Always())(h.store.Box.NestedRow(0, cp, t))
+		w.out[len(w.out)-1].more = int64(len(cp.Merged))
 	}
 	for _, e := range b.Ended {
 		for i := range e.Result.Writes {
 			w.value(e.Result.Writes[i].Value)
+		}
+		if e.Before != nil {
+			w.add(records.Past, nil, storage.Always())(h.store.Box.PastEnded(0, e.Before))
 		}
 		w.add(records.Ended, &e.Seq, storage.Always())(h.store.Box.EndedRow(0, e))
 	}
@@ -116,7 +122,7 @@ func (w *writer) add(kind string, seq *int64, cond storage.If) func(storage.Row,
 		if err != nil && w.err == nil {
 			w.err = fmt.Errorf("thread %q: %w", w.home.Thread, err)
 		}
-		w.out = append(w.out, fact{kind, row, cond, seq})
+		w.out = append(w.out, fact{kind: kind, row: row, cond: cond, seq: seq})
 	}
 }
 
@@ -155,7 +161,7 @@ func put(tx storage.Tx, facts []fact, thread, epoch int64) (first int64, held bo
 	n := 0
 	for i := range facts {
 		if facts[i].seq != nil {
-			n++
+			n += 1 + int(facts[i].more)
 		}
 	}
 	first, ok, err := tx.Seq(thread, epoch, max(n, 1))
@@ -168,6 +174,7 @@ func put(tx storage.Tx, facts []fact, thread, epoch int64) (first int64, held bo
 	next := first
 	for i := range facts {
 		f := &facts[i]
+		next += f.more
 		records.Rehome(f.kind, &f.row, thread, next)
 		if f.seq != nil {
 			next++
@@ -192,6 +199,7 @@ func settle(b *Batch, facts []fact, first int64) {
 	}
 	for i := range facts {
 		if facts[i].seq != nil {
+			first += facts[i].more
 			*facts[i].seq = first
 			first++
 		}

@@ -33,6 +33,9 @@ func (h *Home) Claim(ctx context.Context, seen *Seen, run *core.Run, b Batch) er
 				return ErrMoved // it came due between the look and the claim, by the database's clock
 			}
 		}
+		if err := h.pastRuns(tx, &b); err != nil {
+			return err
+		}
 		at, held, err := put(tx, facts, h.number, h.epoch)
 		if err != nil {
 			return err
@@ -136,7 +139,7 @@ func (h *Home) Forget(ctx context.Context, seen *Seen, do func(ctx context.Conte
 				return err
 			}
 		}
-		for _, kind := range []string{records.Run, records.Ended, records.Step, records.Frame} {
+		for _, kind := range []string{records.Run, records.Ended, records.Step, records.Frame, records.Past} {
 			if _, err := tx.Delete(kind, records.ByThread(h.number)); err != nil {
 				return err
 			}

@@ -175,6 +175,11 @@ func (h *Home) withdraw(tx storage.Tx, id string) error {
 // stop says in the thread's and the run's rows how the run stands, and lets the thread go.
 func (h *Home) stop(tx storage.Tx, s *core.Stop) error {
 	run := *h.run
+	if run.Began = 0; run.Status == core.StatusRunning {
+		run.Began = run.Seq
+	} else if err := h.past(tx, h.run, &run); err != nil {
+		return err
+	}
 	run.Status, run.Cause, run.Error, run.ErrorNode = s.Status, s.Cause, s.Error, s.ErrorNode
 	seq, ok, err := tx.Seq(h.number, h.epoch, 1)
 	if err != nil {
@@ -195,7 +200,43 @@ func (h *Home) stop(tx storage.Tx, s *core.Stop) error {
 		return err
 	}
 	_, _, err = tx.Lease(h.number, storage.Drop, h.store.Member)
+	s.Seq = seq
 	return err
+}
+
+// past keeps what a run's row tells until next is written in its place.
+func (h *Home) past(tx storage.Tx, old, next *core.Run) error {
+	if old.Seq == 0 {
+		return nil
+	}
+	rows, err := h.store.Box.PastRuns(h.number, old, next)
+	for _, row := range rows {
+		if err == nil {
+			_, err = tx.Put(records.Past, row, storage.Always())
+		}
+	}
+	return err
+}
+
+// pastRuns keeps what the rows of the runs tell that are written again. How one stops is kept with the stop.
+func (h *Home) pastRuns(tx storage.Tx, b *Batch) error {
+	for _, next := range b.Runs {
+		if next.Seq == 0 || b.Stop != nil && next == h.run {
+			continue
+		}
+		row, ok, err := tx.Get(records.Run, h.number, next.N)
+		if err != nil || !ok {
+			return err
+		}
+		old, err := h.store.Box.ReadRun(h.Thread, row)
+		if err == nil {
+			err = h.past(tx, old, next)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mark writes the thread's own row.
@@ -230,7 +271,7 @@ func (h *Home) readBack(ctx context.Context, facts []fact, b *Batch, unknown err
 				continue
 			}
 			if first == 0 {
-				first = seqOf(f.kind, f.row)
+				first = seqOf(f.kind, f.row) - f.more
 			}
 			if f.kind == records.Run && b.Stop != nil {
 				continue // the stop wrote it once more

@@ -180,7 +180,7 @@ func (b *Batch) replace(from, next *core.Checkpoint) *core.Checkpoint {
 			continue
 		}
 		if gone[cp.N] = true; cp.N == next.Parent {
-			heir.Parent = cp.Parent
+			heir.Parent, heir.Merged = cp.Parent, nil // its tasks hang from what is gone
 		}
 	}
 	b.Checkpoints = slices.DeleteFunc(slices.Clone(b.Checkpoints), func(cp *core.Checkpoint) bool { return gone[cp.N] })

@@ -25,6 +25,8 @@ type checkpointBody struct {
 	Later   []string            `json:"l"`
 	Joins   map[string][]string `json:"j"`
 	Visited string              `json:"z"` // bits over the topology's nodes, hex
+	Merged  []mergedBody        `json:"u"`
+	Quiet   bool                `json:"q"`
 }
 
 // Stored is a checkpoint as read, its values still by reference.
@@ -32,6 +34,7 @@ type Stored struct {
 	Checkpoint *core.Checkpoint
 	Refs       map[string]Ref // by channel
 	visited    string
+	merged     []mergedBody
 }
 
 // CheckpointRow writes a checkpoint. Its values must be numbered, unless they are [InPlace]. The row's seq is set by the caller.
@@ -83,11 +86,12 @@ func (b Box) readCheckpoint(kind, thread string, row storage.Row) (*Stored, erro
 	cp := &core.Checkpoint{
 		N: n, ID: id.String(), Parent: body.Parent, Step: int(row.Fields[2].(int64)), Source: body.Source,
 		Run: body.Run, Graph: body.Graph, Seq: row.Fields[1].(int64), Later: body.Later, Joins: body.Joins,
+		Quiet: body.Quiet,
 	}
 	for _, d := range body.Due {
 		cp.Due = append(cp.Due, core.Due(d))
 	}
-	return &Stored{Checkpoint: cp, Refs: body.Values, visited: body.Visited}, nil
+	return &Stored{Checkpoint: cp, Refs: body.Values, visited: body.Visited, merged: body.Merged}, nil
 }
 
 // dueBody is a string for a node; for a send worker and payload, and its timeout in nanoseconds where it has one. Payloads

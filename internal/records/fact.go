@@ -92,13 +92,14 @@ type endedBody struct {
 	Cause  core.Cause  `json:"c,omitempty"`
 	Tries  int         `json:"t,omitempty"`
 	At     time.Time   `json:"at"`
+	Again  bool        `json:"g,omitempty"`
 }
 
 // EndedRow writes a task that ended while its super-step went on. Values of its writes must be numbered.
 func (b Box) EndedRow(thread int64, e *core.Ended) (storage.Row, error) {
 	body := endedBody{
 		Node: e.Result.Task.Node, Index: e.Result.Task.Index, Writes: packWrites(e.Result.Writes, false), Inside: e.Result.Inside,
-		Failed: e.Failed, Error: e.Error, Cause: e.Cause, Tries: e.Tries, At: e.At,
+		Failed: e.Failed, Error: e.Error, Cause: e.Cause, Tries: e.Tries, At: e.At, Again: e.Again,
 	}
 	for _, d := range e.Result.Next {
 		body.Next = append(body.Next, dueBody(d))
@@ -111,7 +112,11 @@ func (b Box) EndedRow(thread int64, e *core.Ended) (storage.Row, error) {
 
 // ReadEnded reads a row back, its values included.
 func (b Box) ReadEnded(tx storage.Tx, vs *Values, row storage.Row) (*core.Ended, error) {
-	where := fmt.Sprintf("%v of thread %q", row.Key[2], vs.Thread)
+	return b.readEnded(vs.Thread, row, func(channel string, n int64) (*core.Value, error) { return vs.Load(tx, channel, n) })
+}
+
+func (b Box) readEnded(thread string, row storage.Row, load func(channel string, n int64) (*core.Value, error)) (*core.Ended, error) {
+	where := fmt.Sprintf("%v of thread %q", row.Key[2], thread)
 	var body endedBody
 	if err := b.unpackJSON(Ended, where, row.Body, &body); err != nil {
 		return nil, err
@@ -121,7 +126,7 @@ func (b Box) ReadEnded(tx storage.Tx, vs *Values, row storage.Row) (*core.Ended,
 	}
 	e := &core.Ended{
 		Checkpoint: row.Key[1].(int64), Failed: body.Failed, Error: body.Error, Cause: body.Cause, Tries: body.Tries,
-		Seq: row.Fields[0].(int64), At: body.At,
+		Seq: row.Fields[0].(int64), At: body.At, Again: body.Again,
 	}
 	e.Result.Task = core.Task{ID: row.Key[2].(string), Node: body.Node, Index: body.Index}
 	e.Result.Inside = body.Inside
@@ -134,7 +139,7 @@ func (b Box) ReadEnded(tx storage.Tx, vs *Values, row storage.Row) (*core.Ended,
 	}
 	for i := range writes {
 		if n := body.Writes[i].Value; n != 0 {
-			v, err := vs.Load(tx, writes[i].Channel, n)
+			v, err := load(writes[i].Channel, n)
 			if err != nil {
 				return nil, err
 			}

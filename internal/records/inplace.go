@@ -84,6 +84,12 @@ func appendCheckpoint(out []byte, cp *core.Checkpoint, t *core.Topology) ([]byte
 	if seen := bitmap(cp.Visited, t); seen != "" {
 		out = appendText(append(out, `,"z":`...), seen)
 	}
+	if cp.Quiet {
+		out = append(out, `,"q":true`...)
+	}
+	if err == nil {
+		out, err = appendMerged(out, cp, t)
+	}
 	return append(out, '}'), err
 }
 

@@ -17,6 +17,7 @@ const (
 	Drain      = "drain" // versions of graphs that take no new runs
 	Frame      = "frame"
 	Nested     = "nested"
+	Past       = "past" // facts whose rows tell a newer one
 )
 
 // Kinds declares every kind of the engine, for a driver's Open.
@@ -47,6 +48,7 @@ func Kinds() []storage.Kind {
 				{Name: "by_id", Fields: []string{"thread", "id"}}, bySeq,
 			},
 		},
+		{Name: Past, Key: []storage.Field{thread, seq}},
 		{Name: Graph, Key: []storage.Field{{Name: "digest", Type: storage.Text}}},
 		{Name: Drain, Key: []storage.Field{tenant, {Name: "graph", Type: storage.Text}, {Name: "version", Type: storage.Text}}},
 		{
@@ -107,7 +109,7 @@ func Rehome(kind string, row *storage.Row, thread, seq int64) {
 	case Nested:
 		row.Key[0], row.Fields[1], row.Fields[2] = Place(thread, Local(row.Key[0].(int64))), thread, seq
 		row.Fields[4] = Place(thread, Local(row.Fields[4].(int64)))
-	case Frame:
+	case Frame, Past:
 		row.Key[0] = thread
 	case Value:
 		row.Key[0] = Place(thread, Local(row.Key[0].(int64)))

@@ -110,16 +110,32 @@ func samples(t testing.TB, b Box) []sample {
 		Cause: core.CauseDrift, Error: "it drifted", ErrorNode: "pong",
 		Input:     []core.Write{{Channel: "n", Op: core.OpAdd, Data: []byte("5")}, {Channel: "list", Op: core.OpSet, Data: []byte{0xff, 0}}},
 		InputHash: "hash", Edits: []core.Write{{Channel: "n", Op: core.OpClear, Took: true}}, Before: 4, Inside: 2,
-		Graphs: []string{"one", "two"}, Since: 1, Typed: 1, Moved: &core.Moved{From: 3, Since: 1}, Earlier: []string{"bob"}, Crashes: 2, Breaks: &core.Breaks{Before: []string{"b"}, After: []string{"a"}}, Aside: true, Actor: "ann", Reason: "told to", Accepted: noon, Seq: 41,
+		Graphs: []string{"one", "two"}, Since: 1, Typed: 1, Moved: &core.Moved{From: 3, Since: 1}, Earlier: []string{"bob"}, Crashes: 2, Breaks: &core.Breaks{Before: []string{"b"}, After: []string{"a"}}, Aside: true, Resumed: true, Began: 30, Actor: "ann", Reason: "told to", Accepted: noon, Seq: 41,
 	}
 	put(Run, run, func(row storage.Row) (any, error) { return orNil(b.ReadRun(threadID, row)) })(b.RunRow(0, run))
 
 	cp := &core.Checkpoint{
 		N: 5, ID: "01890a5d-ac96-774b-bcce-b302099a8057", Parent: 4, Step: 12, Source: core.SourceFork, Run: 3, Seq: 41,
 		Due:   []core.Due{{Node: "ping"}, {Node: "pong", Send: true, Arg: []byte(`{"a":1.50}`)}, {Node: "pong", Send: true, Arg: []byte("null")}},
-		Later: []string{"pong"}, Joins: map[string][]string{"ping+pong>pong": {"ping"}}, Visited: []string{"ping", "pong", "sub|deep"}, Graph: 1,
+		Later: []string{"pong"}, Joins: map[string][]string{"ping+pong>pong": {"ping"}}, Visited: []string{"ping", "pong", "sub|deep"}, Graph: 1, Quiet: true,
 	}
-	put(Checkpoint, &Stored{Checkpoint: cp, Refs: map[string]Ref{"n": {N: 9}}}, func(row storage.Row) (any, error) {
+	nine := &core.Value{ID: 9, Op: core.OpSet}
+	did := withValues(cp, nine, nil)
+	did.Merged = []core.Result{
+		{Task: core.Task{Node: "ping", Index: -1}, Writes: []core.Write{{Channel: "n", Op: core.OpSet, Value: nine}}},
+		{Task: core.Task{Node: "pong", Index: 1}, Writes: []core.Write{
+			{Channel: "list", Op: core.OpAdd, Data: []byte(`["a"]`)}, {Channel: "n", Op: core.OpClear, Took: true},
+			{Channel: "list", Op: core.OpAdd, Value: &core.Value{ID: 8}},
+		}},
+	}
+	merged := []mergedBody{
+		{"ping", -1, []mergedWrite{{channel: "n"}}},
+		{"pong", 1, []mergedWrite{
+			{channel: "list", op: core.OpAdd, ref: Ref{Data: []byte(`["a"]`)}}, {channel: "n", op: core.OpClear, took: true},
+			{channel: "list", op: core.OpAdd, ref: Ref{N: 8}},
+		}},
+	}
+	put(Checkpoint, &Stored{Checkpoint: cp, Refs: map[string]Ref{"n": {N: 9}}, merged: merged}, func(row storage.Row) (any, error) {
 		s, err := b.ReadCheckpoint(threadID, row)
 		if err == nil {
 			err = s.Under(top)
@@ -129,7 +145,7 @@ func samples(t testing.TB, b Box) []sample {
 		}
 		s.visited = ""
 		return s, nil
-	})(b.CheckpointRow(0, withValues(cp, &core.Value{ID: 9, Op: core.OpSet}, nil), top))
+	})(b.CheckpointRow(0, did, top))
 
 	frame := &core.Frame{
 		N: 6, Under: []core.Level{{Child: "outer", Task: "1"}, {Child: "sub", Task: "2"}}, Key: "k", Mode: core.PerThread, Path: "pong:1|sub",
@@ -158,7 +174,7 @@ func samples(t testing.TB, b Box) []sample {
 	})(b.NestedRow(0, withValues(&inner, &core.Value{ID: 9, Op: core.OpSet}), top.Children[0].Graph))
 
 	ended := &core.Ended{
-		Checkpoint: 5, Failed: true, Error: "no", Cause: core.CauseConflict, Tries: 3, Seq: 41, At: noon,
+		Checkpoint: 5, Failed: true, Error: "no", Cause: core.CauseConflict, Tries: 3, Seq: 41, At: noon, Again: true,
 		Result: core.Result{
 			Task:   core.Task{ID: "task", Node: "ping", Index: 2},
 			Writes: []core.Write{{Channel: "n", Op: core.OpAdd, Data: []byte("5")}, {Channel: "list", Op: core.OpClear, Took: true}},
@@ -188,6 +204,12 @@ func samples(t testing.TB, b Box) []sample {
 		vs := &Values{Box: b, Thread: threadID, ThreadN: threadN}
 		return orNil(vs.Load(rowsOf{row}, "list", 9))
 	})(b.ValueRow(0, value))
+
+	was := &pastBody{
+		Run: 3, Status: core.StatusFailed, Resumed: true, Aside: true, Cause: core.CauseDrift, Error: "it drifted", Node: "pong",
+		Checkpoint: 5, Task: "task", Ended: &endedBody{Node: "ping", Failed: true, At: noon},
+	}
+	put(Past, was, func(row storage.Row) (any, error) { return orNil(b.readPast(threadID, row)) })(b.pastRow(0, 40, *was))
 
 	drain := &DrainInfo{Tenant: "acme", Graph: "mail", Version: "v1", By: "ann", Reason: "v2 is out", At: noon}
 	put(Drain, drain, func(row storage.Row) (any, error) { return orNil(b.ReadDrain(row)) })(b.DrainRow(drain))

@@ -227,26 +227,6 @@ func (r *Reader) Children(cp int64) (map[string][]*core.Position, error) {
 	return out, nil
 }
 
-func (r *Reader) nestedFacts(after int64) ([]Fact, error) {
-	rows, err := r.Tx.List(Nested, storage.Query{Index: "by_seq", Range: storage.Range{Prefix: []any{r.Info.N}, From: after + 1}})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Fact, 0, len(rows))
-	for _, row := range rows {
-		s, err := r.nested(row)
-		if err != nil {
-			return nil, err
-		}
-		run, err := r.Run(s.Checkpoint.Run)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, Fact{Seq: s.Checkpoint.Seq, Checkpoint: s.Checkpoint, Run: *run})
-	}
-	return out, nil
-}
-
 // nestedUnder reads what a child's checkpoint holds and what hangs from it, as the program's graph reads it where the
 // reader has one.
 func (r *Reader) nestedUnder(s *Stored, p *core.Position) error {

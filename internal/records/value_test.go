@@ -232,6 +232,8 @@ func rewrite(v any) ([]byte, error) {
 		row, err = b.GraphRow(v)
 	case *core.Value:
 		row, err = b.ValueRow(0, v)
+	case *pastBody:
+		row, err = b.pastRow(0, 40, *v)
 	case *DrainInfo:
 		row, err = b.DrainRow(v)
 	}

@@ -331,7 +331,7 @@ func rowFuncTold(t *testing.T, h *home) {
 			same(t, "questions of the outcome", bodies(e.Outcome.Waiting), []string{`"which?"`})
 		}
 	}
-	same(t, "told", told, []string{"accepted", "task_start", "step", "question", "task_wait", "finished"})
+	same(t, "told", told, []string{"accepted", "checkpoint", "checkpoint", "task_start", "step", "question", "task_wait", "finished"})
 }
 
 // Each verb of a thread, without the erased handle.

@@ -1,0 +1,109 @@
+package pawl
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/core"
+)
+
+// What a loop tells: facts after they were handed to the host, in the order in which it stores them.
+
+// hand commits, and then tells which tasks ended.
+func (r *round) hand(ctx context.Context, c core.Commit) error {
+	l := r.loop
+	if err := l.commit(ctx, c); err != nil || l.sink == nil {
+		return err
+	}
+	for n, i := range r.fresh {
+		e := Event{Kind: EventTaskEnd, At: r.news[n].At, Err: r.tasks[i].err}
+		e.end(l.topology, &r.news[n])
+		switch {
+		case !l.sync():
+		case c.Next == nil:
+			e.Seq = r.news[n].Seq
+		case e.Node != core.Start:
+			e.Seq = l.factOf(c.Next) - int64(len(r.fresh)-n)
+		}
+		l.emit(e)
+	}
+	return nil
+}
+
+// into leaves in the checkpoint that merges the round what no row of its own tells.
+func (r *round) into(next *core.Checkpoint, results []core.Result) {
+	next.Quiet = true
+	for i := range results {
+		next.Quiet = next.Quiet && len(results[i].Writes) == 0
+	}
+	for _, i := range r.fresh {
+		if results[i].Task.Node != core.Start {
+			next.Merged = append(next.Merged, results[i])
+		}
+	}
+}
+
+// sync says whether what was committed is stored.
+func (l *loop) sync() bool {
+	return l.host != nil && !l.stateless && l.pos.Run.Mode == core.Sync
+}
+
+// factOf is a committed checkpoint's number among the facts; 0: it is not stored yet, as far as is known here.
+func (l *loop) factOf(cp *core.Checkpoint) int64 {
+	if !l.sync() {
+		return 0
+	}
+	return cp.Seq
+}
+
+// failedBefore is the stored failure of a task that ended again.
+func (l *loop) failedBefore(task string) *core.Ended {
+	for i := range l.pos.Ended {
+		if e := &l.pos.Ended[i]; e.Failed && e.Seq > 0 && e.Result.Task.ID == task {
+			return e
+		}
+	}
+	return nil
+}
+
+// tellStart tells what a verb stored before the loop began.
+func (l *loop) tellStart() {
+	run := l.pos.Run
+	e := Event{Kind: EventAccepted, At: run.Accepted, Seq: run.Seq}
+	if run.Resumed {
+		e.Kind, e.At, e.snapshot = EventResumed, time.Now().UTC(), l.snapshot(l.pos.Head, "", 0)
+	}
+	l.emit(e)
+	l.tellBegun()
+}
+
+// tellBegun tells the first checkpoints of a run.
+func (l *loop) tellBegun() {
+	for _, cp := range l.begun {
+		l.tellCheckpoint(cp, l.before, l.factOf(cp))
+		l.before = cp.ID
+	}
+	l.begun = nil
+}
+
+func (l *loop) tellCheckpoint(cp *core.Checkpoint, before string, seq int64) {
+	l.emit(Event{
+		Kind: EventCheckpoint, Seq: seq, At: time.Now().UTC(), Step: cp.Step, Checkpoint: cp.ID, Source: string(cp.Source),
+		Quiet: cp.Quiet, snapshot: l.snapshot(cp, before, seq),
+	})
+}
+
+// snapshot is an event's way to a checkpoint of this process: what it holds never changes.
+func (l *loop) snapshot(cp *core.Checkpoint, before string, seq int64) func(context.Context) (*Snapshot, error) {
+	run, topology, identity := l.pos.Run, l.topology, l.thread
+	kept := l.host != nil && !l.stateless
+	return func(context.Context) (*Snapshot, error) {
+		out, err := bare(identity, cp, run, topology, before)
+		if err == nil {
+			if out.Seq = seq; !kept { // its id has no time
+				out.At = time.Time{}
+			}
+		}
+		return out, err
+	}
+}
