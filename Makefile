@@ -44,6 +44,7 @@ conformance-record:
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r conformance/record/requirements.lock
 	$(GO) run ./conformance/renew -python $(VENV)/bin/python -random 500
 	$(VENV)/bin/python conformance/record/drawings.py conformance/drawings
+	$(VENV)/bin/python conformance/record/messages.py conformance/messages.json
 
 mutate:
 	$(GO) run ./internal/mutate -run 'Guard|Law' ./effect

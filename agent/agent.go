@@ -11,6 +11,9 @@
 // The graph has one cycle, think and act, and two exits. It is finished when the model answers without a call: Chat.Answer
 // has its words. It gave up when the model was not done within its turns: the run has then failed, cause concluded, so it
 // is retried and not resumed. Use it as a child of another graph as any graph.
+//
+// People come in by a tool that is Reviewed or asks, or at a breakpoint: th.Run(ctx, in, pawl.BreakBefore("act")) stops
+// before calls are made, and th.Edit with Chat.Put changes the message that wants them.
 package agent
 
 import (
@@ -25,7 +28,7 @@ import (
 
 // Chat is the state of the loop.
 type Chat struct {
-	Messages pawl.Append[Message] `json:"messages"`
+	Messages pawl.Append[Message] `json:"messages"` // the log: write it with Put, read it with Conversation
 	Answer   pawl.Last[string]    `json:"answer"`
 }
 
@@ -39,6 +42,10 @@ type Options struct {
 	System string            // instructions; the model reads them before each conversation, and they are not in the state
 	Turns  int               // replies to one message of the user; 0: 20
 	Think  []pawl.NodeOption // of the node that calls the model, such as pawl.Tries
+
+	// Tell decides what the model hears of an error of a call; false: the run fails with it, and can be resumed. nil: Told,
+	// which tells what was marked by Tell, such as a call that the model got wrong. Whoever decides more calls Told, too.
+	Tell func(Call, error) (text string, ok bool)
 }
 
 // The nodes of the loop.
@@ -54,6 +61,9 @@ func New(name string, o Options) (*pawl.Graph[Chat], error) {
 	l := &loop{Options: o, tools: map[string]Tool{}}
 	if o.Turns == 0 {
 		l.Turns = 20
+	}
+	if o.Tell == nil {
+		l.Tell = func(_ Call, err error) (string, bool) { return Told(err) }
 	}
 	faults := []error{}
 	if o.Model == nil {
@@ -84,7 +94,7 @@ func New(name string, o Options) (*pawl.Graph[Chat], error) {
 	return pawl.New[Chat](name).
 		Node(think, l.think, o.Think...).
 		Add(l.act).
-		Node(finished, finish).
+		Node(finished, l.finish).
 		Node(gaveUp, l.giveUp).
 		Edge(pawl.Start, think).
 		Route(think, l.thought, act, finished, gaveUp).
@@ -114,9 +124,14 @@ type loop struct {
 	act   *pawl.Worker[Chat, Call]
 }
 
-// think has the model reply once. The reply is a step: it is not paid for again when the process dies after it.
+// think has the model reply once, unless a direct tool said the answer. The reply is a step: it is not paid for again when
+// the process dies after it.
 func (l *loop) think(ctx context.Context, s *Chat) error {
-	r := Request{Messages: conversation(s)}
+	said, err := s.Conversation()
+	if err != nil || l.answer(said) != nil {
+		return err
+	}
+	r := Request{Messages: whole(said)}
 	if l.System != "" {
 		r.Messages = slices.Insert(r.Messages, 0, Message{Role: System, Text: l.System})
 	}
@@ -127,25 +142,30 @@ func (l *loop) think(ctx context.Context, s *Chat) error {
 	if err != nil {
 		return err
 	}
-	reply.Role = Assistant
+	reply.ID, reply.Role = "", Assistant
 	reply.Calls = named(reply.Calls, s.Messages.Len())
-	s.Messages.Add(reply)
-	return nil
+	return s.Put(reply)
 }
 
-// conversation is what a model reads: all messages, and a result for every call. Models refuse a call without one, and a
-// run that ended before its tools did leaves such.
-func conversation(s *Chat) []Message {
+// whole is what a model reads: its calls as they were made, and a result for every call. Models refuse a call without one,
+// and a run that ended before its tools did leaves such.
+func whole(said []Message) []Message {
 	var out []Message
 	var open []Call
-	for _, m := range s.Messages.All() {
+	wanted := 0 // place of the message with the open calls
+	for _, m := range said {
 		if m.Role == ToolRole {
+			if i := slices.IndexFunc(open, func(c Call) bool { return c.ID == m.Call }); i >= 0 && m.Args != nil {
+				calls := slices.Clone(out[wanted].Calls)
+				calls[slices.IndexFunc(calls, func(c Call) bool { return c.ID == m.Call })].Args = m.Args
+				out[wanted].Calls = calls
+			}
 			open = slices.DeleteFunc(open, func(c Call) bool { return c.ID == m.Call })
 		} else {
 			for _, c := range open {
 				out = append(out, Message{Role: ToolRole, Call: c.ID, Tool: c.Tool, Failed: true, Text: "what came of this call is not known"})
 			}
-			open = slices.Clone(m.Calls)
+			open, wanted = slices.Clone(m.Calls), len(out)
 		}
 		out = append(out, m)
 	}
@@ -166,20 +186,21 @@ func named(calls []Call, at int) []Call {
 // thought is the way on from a reply. Its calls are made at once, each a task of its own: one that waits for a person
 // does not have the others made again.
 func (l *loop) thought(s *Chat) []pawl.Next {
-	last := s.Messages.At(s.Messages.Len() - 1)
+	said, _ := s.Conversation() // think has read it
+	last := said[len(said)-1]
 	switch {
-	case len(last.Calls) == 0:
+	case len(last.Calls) == 0: // a direct tool's result, too
 		return pawl.To(finished)
-	case turns(s) >= l.Turns:
+	case turns(said) >= l.Turns:
 		return pawl.To(gaveUp)
 	}
 	return l.act.Each(last.Calls)
 }
 
 // turns is how often the model replied to the last message of the user.
-func turns(s *Chat) int {
+func turns(said []Message) int {
 	n := 0
-	for _, m := range s.Messages.All() {
+	for _, m := range said {
 		switch m.Role {
 		case User:
 			n = 0
@@ -190,22 +211,50 @@ func turns(s *Chat) int {
 	return n
 }
 
-// doCall makes one call and adds its result.
-func (l *loop) doCall(ctx context.Context, s *Chat, c Call) error {
-	result := Message{Role: ToolRole, Call: c.ID, Tool: c.Tool}
-	t, known := l.tools[c.Tool]
-	err := Tell(fmt.Errorf("there is no tool %q; there are %s", c.Tool, l.names()))
-	if known {
-		result.Text, err = t.run(ctx, c.Args)
+// answer is the result of the first direct tool that was called for the last reply; nil: there is none.
+func (l *loop) answer(said []Message) (m *Message) {
+	for i := len(said) - 1; i >= 0 && said[i].Role == ToolRole; i-- {
+		if l.tools[said[i].Tool].direct && !said[i].Failed {
+			m = &said[i]
+		}
 	}
-	if reason := (told{}); errors.As(err, &reason) && !errors.Is(err, pawl.ErrWaiting) {
-		result.Text, result.Failed, err = reason.Error(), true, nil
+	return m
+}
+
+// doCall makes one call and adds its result. A person may have changed the call since the model wanted it, or taken it out.
+func (l *loop) doCall(ctx context.Context, s *Chat, c Call) error {
+	c, wanted, err := now(s, c)
+	if err != nil || !wanted {
+		return err
+	}
+	m := Message{Role: ToolRole, Call: c.ID, Tool: c.Tool}
+	t, known := l.tools[c.Tool]
+	err = Tell(fmt.Errorf("there is no tool %q; there are %s", c.Tool, l.names()))
+	if known {
+		var r result
+		r, err = t.run(context.WithValue(ctx, callKey{}, making{c, s}), c.Args)
+		m.Text, m.Args = r.text, r.args
+	}
+	if err != nil && !errors.Is(err, pawl.ErrWaiting) {
+		if text, tell := l.Tell(c, err); tell {
+			m.Text, m.Failed, err = text, true, nil
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("tool %q: %w", c.Tool, err)
 	}
-	s.Messages.Add(result)
-	return nil
+	return s.Put(m)
+}
+
+// now is a call as the conversation has it.
+func now(s *Chat, c Call) (Call, bool, error) {
+	said, err := s.Conversation()
+	for _, m := range slices.Backward(said) {
+		if i := slices.IndexFunc(m.Calls, func(o Call) bool { return o.ID == c.ID }); i >= 0 {
+			return m.Calls[i], true, err
+		}
+	}
+	return c, false, err
 }
 
 func (l *loop) names() string {
@@ -219,8 +268,16 @@ func (l *loop) names() string {
 	return strings.Join(names, ", ")
 }
 
-func finish(_ context.Context, s *Chat) error {
-	s.Answer.Set(s.Messages.At(s.Messages.Len() - 1).Text)
+func (l *loop) finish(_ context.Context, s *Chat) error {
+	said, err := s.Conversation()
+	if err != nil {
+		return err
+	}
+	last := &said[len(said)-1]
+	if direct := l.answer(said); direct != nil {
+		last = direct
+	}
+	s.Answer.Set(last.Text)
 	return nil
 }
 

@@ -14,16 +14,22 @@ const (
 	User      Role = "user"
 	Assistant Role = "assistant" // the model
 	ToolRole  Role = "tool"      // the result of a call
+
+	Removed Role = "removed" // no turn: takes out the message with its id, see Remove
+	Cleared Role = "cleared" // no turn: takes out all before it, see RemoveAll
 )
 
 // Message is one turn of a conversation.
 type Message struct {
+	ID     string `json:"id,omitempty"` // empty: by its place, see Conversation
 	Role   Role   `json:"role"`
 	Text   string `json:"text,omitempty"`
 	Calls  []Call `json:"calls,omitempty"`  // of the model: what it wants to have done
 	Call   string `json:"call,omitempty"`   // of a tool: the id of the call that this is the result of
 	Tool   string `json:"tool,omitempty"`   // of a tool: its name
 	Failed bool   `json:"failed,omitempty"` // of a tool: the text says why
+
+	Args json.RawMessage `json:"args,omitempty"` // of a tool: what was called, where a person changed it
 }
 
 // Call is one use of a tool that the model wants.

@@ -22,9 +22,43 @@ type Spec struct {
 // Tool is something that a model can have done. Make it with [Lookup] or [Action]. It is immutable.
 type Tool struct {
 	Spec
-	uses []pawl.Usable
-	run  func(ctx context.Context, args []byte) (string, error)
-	err  error // why it cannot be a tool
+	uses   []pawl.Usable
+	direct bool
+	fits   func(args json.RawMessage) error
+	run    func(ctx context.Context, args json.RawMessage) (result, error)
+	err    error // why it cannot be a tool
+}
+
+// result is what came of a call.
+type result struct {
+	text string
+	args json.RawMessage // what was called, where it is not what the model wanted
+}
+
+// Direct makes a tool whose result is the answer to the user: the model is not asked again, unless the call failed.
+func (t Tool) Direct() Tool {
+	t.direct = true
+	return t
+}
+
+type callKey struct{}
+
+// CallFrom is the call that is being made, for a tool that needs its id; what a tool needs beside its arguments is in its
+// context, where no model can set it. False: the context is not that of a tool.
+func CallFrom(ctx context.Context) (Call, bool) {
+	m, ok := ctx.Value(callKey{}).(making)
+	return m.call, ok
+}
+
+// ChatFrom is the state of the loop that the tool is called in, for reading. Nil: the context is not that of a tool.
+func ChatFrom(ctx context.Context) *Chat {
+	m, _ := ctx.Value(callKey{}).(making)
+	return m.chat
+}
+
+type making struct {
+	call Call
+	chat *Chat
 }
 
 // Lookup makes a tool of a function that only looks, or that may be called twice: it runs as a step, so what it returned
@@ -59,19 +93,30 @@ func made[In, Out any](name, about string, fn func(context.Context, In) (Out, er
 	case reflect.TypeFor[In]().Kind() != reflect.Struct:
 		t.err = fmt.Errorf("tool %q: its arguments are a %s; a model gives them by name, so make it a struct", name, reflect.TypeFor[In]())
 	}
-	t.run = func(ctx context.Context, args []byte) (string, error) {
+	read := func(args json.RawMessage) (In, error) {
 		if len(bytes.TrimSpace(args)) == 0 {
 			args = []byte("{}")
 		}
 		in, err := schema.Decode[In](check, args)
 		if err != nil {
-			return "", Tell(fmt.Errorf("the arguments do not fit: %w", err))
+			err = Tell(fmt.Errorf("the arguments do not fit: %w", err))
+		}
+		return in, err
+	}
+	t.fits = func(args json.RawMessage) error {
+		_, err := read(args)
+		return err
+	}
+	t.run = func(ctx context.Context, args json.RawMessage) (r result, err error) {
+		in, err := read(args)
+		if err != nil {
+			return r, err
 		}
 		out, err := fn(ctx, in)
-		if err != nil {
-			return "", err
+		if err == nil {
+			r.text, err = text(out)
 		}
-		return text(out)
+		return r, err
 	}
 	return t
 }
@@ -89,6 +134,14 @@ func text(out any) (string, error) {
 type told struct{ error }
 
 func (t told) Unwrap() error { return t.error }
+
+// Told is what a model hears of an error that was marked by Tell. False: of this one it hears nothing.
+func Told(err error) (text string, ok bool) {
+	if reason := (told{}); errors.As(err, &reason) {
+		return reason.Error(), true
+	}
+	return "", false
+}
 
 // Tell marks an error of a tool as one that the model is told, as the result of its call. Any other error fails the run,
 // which can then be resumed: nothing that is broken, or in doubt, is talked away. A denial by a person is a good one to

@@ -11,7 +11,6 @@ const (
 	modes       = "stream modes of the server (values, updates, custom, messages)"
 	runDrain    = "draining of one run (a version of a graph drains, and a run is cancelled)"
 	idle        = "a test here of idle timeouts (the part is there: IdleTimeout)"
-	agents      = "rows of the agent package, under the numbers of this list"
 
 	compiled  = "the compiler refuses it, or Go has no such thing to return"
 	oneSchema = "a graph has one state type: no input, output or private schemas"
@@ -76,7 +75,10 @@ func flowRows() []scenario {
 		recordedRows("CHN-07", "CHN-09"),
 		[]scenario{{id: "CHN-17", run: all(branchesDoNotMix)}},
 		foreign(lowLevel, "CHN-02", "CHN-03", "CHN-04", "CHN-05", "CHN-06", "CHN-10", "CHN-11", "CHN-12"),
-		waiting(agents, "CHN-13", "CHN-18", "CHN-28"),
+		[]scenario{
+			{id: "CHN-13", run: each(rowScalar), differs: "a text is made a message by Ask; where messages belong it is refused"},
+			{id: "CHN-18", run: each(rowRemovedStays)}, {id: "CHN-28", run: each(rowRemovedStays)},
+		},
 		foreign(deltas, "CHN-14", "CHN-16", "CHN-19", "CHN-20", "CHN-21", "CHN-23", "CHN-24", "CHN-25", "CHN-26", "CHN-27", "CHN-30"),
 		recordedRows("LIM-01", "LIM-03", "LIM-09"),
 		[]scenario{
@@ -193,7 +195,14 @@ func restRows() []scenario {
 		},
 		foreign(noSaver, "SAV-01..17", "SAV-18..27", "SAV-59..65", "SAV-82..89", "SAV-90", "SAV-91"),
 		foreign(jsonOnly, "SER-02", "SER-03", "SER-04", "SER-05", "SER-07"), waiting("a codec with keys of its own", "SER-06"),
-		waiting(agents, "PRE-01", "PRE-02", "PRE-03", "PRE-04", "PRE-05", "PRE-06", "PRE-09", "PRE-10", "PRE-11", "PRE-12", "PRE-13"),
-		foreign(noParent, "PRE-08"),
+		[]scenario{
+			{id: "PRE-01", run: rowMessages}, {id: "PRE-03", run: each(rowUnknownTool)}, {id: "PRE-04", run: each(rowToolErrors)},
+			{id: "PRE-05", run: each(rowWhoIsTold)}, {id: "PRE-06", run: each(rowToolAsks)}, {id: "PRE-10", run: rowInjected},
+			{id: "PRE-11", run: each(rowLoopEnds), differs: "giving up fails the run, and a call without a result is told as not known"},
+			{id: "PRE-12", run: each(rowEditedCall)},
+			{id: "PRE-13", run: each(rowReviewed), differs: "each call is a question of its own, so no count can be wrong"},
+		},
+		waiting("messages that are told while a node runs (push_message)", "PRE-02"),
+		foreign(noParent, "PRE-08"), foreign("a tool returns one result: the type has no room for two, or for none", "PRE-09"),
 		drawRows(), waiting(breakpoints, "DRW-09"))
 }
