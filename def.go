@@ -61,11 +61,11 @@ func (d *def[S]) used(name string) Usable {
 }
 
 // Policy of a node that the graph does not know is the strictest: one try, nothing may be used.
-func (d *def[S]) Policy(node string) core.Policy {
+func (d *def[S]) Policy(node string) *core.Policy {
 	if n, ok := d.nodes[node]; ok {
-		return n.policy
+		return &n.policy
 	}
-	return core.Policy{Tries: 1, Uses: map[string]bool{}}
+	return &core.Policy{Tries: 1, Uses: map[string]bool{}}
 }
 
 // Fold runs user code in the merge, where no task stands around it.

@@ -212,7 +212,7 @@ func (l *loop) opening(ctx context.Context, first *core.Checkpoint) []*core.Chec
 	if r.tasks[0].state != done {
 		return []*core.Checkpoint{first}
 	}
-	results := r.results()
+	results := r.results
 	next, err := core.Apply(first, l.topology, l.def.Fold, results)
 	if err != nil {
 		return []*core.Checkpoint{first}
@@ -338,7 +338,7 @@ func (r *round) keep() {
 		}
 		if a.state == done && !a.known && !r.loop.stateless {
 			a.known = true
-			p.Ended = append(p.Ended, core.Ended{Checkpoint: p.Head.N, Result: a.result})
+			p.Ended = append(p.Ended, core.Ended{Checkpoint: p.Head.N, Result: *a.result})
 		}
 	}
 }

@@ -39,6 +39,7 @@ type loop struct {
 	levels    []core.Level // of the children from the thread's graph on down
 	input     []core.Write // of a child that keeps nothing
 	round     *round       // the newest
+	due       []core.Task  // of it; room for the next
 	mint      func() (int64, string)
 	begun     []*core.Checkpoint         // what this start made before the loop
 	before    string                     // id of the one before those
@@ -91,7 +92,8 @@ func (l *loop) run(ctx context.Context) (stop *core.Stop, cause error, err error
 
 // superStep runs the tasks that are due and merges what they wrote.
 func (l *loop) superStep(ctx context.Context) (*core.Stop, error, error) {
-	tasks := core.Plan(l.pos.Head, l.thread, l.path)
+	l.due = core.PlanIn(l.due[:0], l.pos.Head, l.thread, l.path)
+	tasks := l.due
 	if len(tasks) == 0 {
 		stop, cause := l.ending(l.pos.Head)
 		return stop, cause, l.commit(ctx, core.Commit{Checkpoint: l.pos.Head, Stop: stop})
@@ -109,7 +111,7 @@ func (l *loop) superStep(ctx context.Context) (*core.Stop, error, error) {
 		return nil, nil, err
 	}
 	if stop, cause := round.stopped(ctx); stop != nil {
-		return stop, cause, round.hand(ctx, core.Commit{Checkpoint: l.pos.Head, Ended: round.news, Stop: stop})
+		return stop, cause, round.hand(ctx, core.Commit{Checkpoint: l.pos.Head, Stop: stop})
 	}
 	return l.merge(ctx, round)
 }
@@ -130,7 +132,7 @@ func (l *loop) refused(ctx context.Context, tasks int) (*core.Stop, error) {
 // merge makes the next checkpoint of a round whose tasks all ended well.
 func (l *loop) merge(ctx context.Context, r *round) (*core.Stop, error, error) {
 	head := l.pos.Head
-	results := r.results()
+	results := r.results
 	next, err := core.Apply(head, l.topology, l.def.Fold, results)
 	if err != nil {
 		cause := causeOf(err)
@@ -138,7 +140,7 @@ func (l *loop) merge(ctx context.Context, r *round) (*core.Stop, error, error) {
 			cause = core.CauseConflict
 		}
 		stop, why := failed(cause, "", err)
-		return stop, why, r.hand(ctx, core.Commit{Checkpoint: head, Ended: r.news, Stop: stop})
+		return stop, why, r.hand(ctx, core.Commit{Checkpoint: head, Stop: stop})
 	}
 	l.number(next, results)
 	r.into(next, results)

@@ -297,6 +297,10 @@ func (w *Worker[S, P]) node() *node[S] {
 
 // payload decodes strictly: an unknown field or a second value is another program's payload, not this one's.
 func payload[P any](arg []byte) (p P, err error) {
+	if !bytes.ContainsRune(arg, '{') { // no fields, so none that is unknown: a number, say, and the quick way
+		err = json.Unmarshal(arg, &p)
+		return p, err
+	}
 	d := json.NewDecoder(bytes.NewReader(arg))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err != nil {

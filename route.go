@@ -118,6 +118,7 @@ func (n *node[S]) next(s *S, workers map[string]bool) ([]core.Due, error) {
 
 // take adds what was chosen to what is due, if it may be.
 func (r *route[S]) take(node string, chosen []Next, out []core.Due, workers map[string]bool) ([]core.Due, error) {
+	out = slices.Grow(out, len(chosen))
 	for _, next := range chosen {
 		to := next.due.Node
 		switch {

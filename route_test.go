@@ -207,7 +207,7 @@ func TestWorkerPayloadIsDecodedStrictly(t *testing.T) {
 		return nil
 	})).Route(Start, nowhere, "lookup"))
 	for name, c := range map[string]struct{ arg, want string }{
-		"nothing":          {" ", "EOF"},
+		"nothing":          {" ", "unexpected end"},
 		"cut off":          {`{"n":`, "unexpected EOF"},
 		"unknown field":    {`{"n":1,"m":2}`, `unknown field "m"`},
 		"another type":     {`{"n":"1"}`, "cannot unmarshal string"},

@@ -159,10 +159,16 @@ func (b *binding) writes() ([]core.Write, error) {
 }
 
 func (l *layout) collect(chans []channel, node string) (out []core.Write, err error) {
+	at := 0
+	defer func() {
+		if v := recover(); v != nil { // of an encoder
+			out, err = nil, l.fault(node, at, fmt.Errorf("panic: %v", v))
+		}
+	}()
 	for i, c := range chans {
-		var w core.Write
-		var wrote bool
-		if err := guarded(func() (err error) { w, wrote, err = c.write(); return err }); err != nil {
+		at = i
+		w, wrote, err := c.write()
+		if err != nil {
 			return nil, l.fault(node, i, err)
 		}
 		if wrote {

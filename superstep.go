@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
@@ -17,11 +16,14 @@ import (
 type round struct {
 	loop    *loop
 	tasks   []attempt
-	single  [1]attempt
-	merged  [1]core.Result
-	news    []core.Ended // ended in this start of the loop and not yet handed to the host
-	fresh   []int        // which tasks those are
-	durable bool         // a node that ended is declared durable
+	results []core.Result // of the tasks, in their order
+	news    []int         // tasks that ended in this start of the loop, not yet handed to the host
+	durable bool          // a node that ended is declared durable
+	single  struct {
+		task   [1]attempt
+		result [1]core.Result
+		news   [1]int
+	}
 
 	limit   *SuperStepTimeoutError // what ends it when its time is over; nil: nothing does
 	expired bool                   // its time was over before its tasks were
@@ -41,7 +43,7 @@ type attempt struct {
 	task   Task
 	state  progress
 	known  bool // its end is stored already
-	result core.Result
+	result *core.Result
 	err    error
 	tries  int
 	late   bool // it ended after the round's time
@@ -51,15 +53,17 @@ type attempt struct {
 func (l *loop) begin(tasks []core.Task) *round {
 	r := &round{loop: l}
 	l.round = r
-	if r.tasks = r.single[:]; len(tasks) > 1 {
-		r.tasks = make([]attempt, len(tasks))
+	r.tasks, r.results, r.news = r.single.task[:], r.single.result[:], r.single.news[:0]
+	if n := len(tasks); n > 1 {
+		r.tasks, r.results = make([]attempt, n), make([]core.Result, n)
 	}
 	ended, blocked := l.endedBefore(), l.blocked()
 	for i, spec := range tasks {
 		a := &r.tasks[i]
+		a.result = &r.results[i]
 		a.task.init(l, spec, l.def.Policy(spec.Node))
 		if e := ended[spec.ID]; e != nil {
-			a.state, a.known, a.result = done, true, e.Result
+			a.state, a.known, *a.result = done, true, e.Result
 			a.result.Task = spec
 		} else if blocked[spec.ID] {
 			a.state = waits
@@ -85,7 +89,7 @@ func (l *loop) endedBefore() map[string]*core.Ended {
 // blocked are the tasks that cannot be entered yet, as loaded: something that they wait for is open. A child that keeps
 // nothing is entered as a whole, by its parent.
 func (l *loop) blocked() map[string]bool {
-	if l.host == nil || l.stateless {
+	if l.host == nil || l.stateless || len(l.pos.Questions)+len(l.pos.Children) == 0 {
 		return nil
 	}
 	return l.pos.Blocked(l.thread, len(l.levels), l.host.Now())
@@ -110,40 +114,26 @@ func (r *round) run(ctx context.Context) error {
 		r.ended(ready[0])
 		return nil
 	}
+	return r.together(ctx, slices.Clone(ready))
+}
+
+// together enters several tasks at once.
+func (r *round) together(ctx context.Context, ready []int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ends := make(chan int, len(ready))
-	workers := len(ready)
-	if r.loop.atOnce > 0 {
-		workers = min(workers, r.loop.atOnce)
-	}
-	queue := make(chan int, len(ready))
-	for _, i := range ready {
-		queue <- i
-	}
-	close(queue)
-	var wg sync.WaitGroup
-	var work func()
-	work = func() {
-		finished := false
-		defer func() {
-			if !finished {
-				wg.Go(work) // a node ended this goroutine: another takes its place
-			}
-		}()
-		for i := range queue {
-			if ctx.Err() != nil { // a sibling failed, or the run is stopped: what was not entered stays so
-				ends <- i
-				continue
-			}
-			r.surely(ctx, cancel, i, ends)
+	c := crew{queue: ready, most: len(ready), do: func(i int) {
+		if ctx.Err() != nil { // a sibling failed, or the run is stopped: what was not entered stays so
+			ends <- i
+			return
 		}
-		finished = true
+		r.surely(ctx, cancel, i, ends)
+	}}
+	if most := r.loop.atOnce; most > 0 {
+		c.most = min(c.most, most)
 	}
-	for range workers {
-		wg.Go(work)
-	}
-	defer wg.Wait()
+	c.start()
+	defer c.hands.Wait()
 	return r.gather(ctx, cancel, ends, len(ready))
 }
 
@@ -192,24 +182,23 @@ func (r *round) gather(ctx context.Context, cancel context.CancelCauseFunc, ends
 		if left == 0 || len(r.news) == 0 {
 			continue
 		}
-		c := core.Commit{Checkpoint: r.loop.pos.Head, Ended: r.news, Durable: r.durable}
-		if err := r.hand(ctx, c); err != nil {
+		if err := r.hand(ctx, core.Commit{Checkpoint: r.loop.pos.Head, Durable: r.durable}); err != nil {
 			cancel(err)
 			return err
 		}
-		r.news, r.fresh, r.durable = nil, nil, false
+		r.news, r.durable = r.news[:0], false
 	}
 	return nil
 }
 
-// ended turns a finished task into news for the host.
+// ended takes note of a finished task.
 func (r *round) ended(i int) {
 	a := &r.tasks[i]
 	l := r.loop
 	switch a.state {
 	case done:
 		r.durable = r.durable || a.task.policy.Durable
-		if err := core.Adopt(l.pos.Head, l.topology, &a.result); err != nil {
+		if err := core.Adopt(l.pos.Head, l.topology, a.result); err != nil {
 			a.state, a.err = failing, err
 		}
 	case waits:
@@ -218,14 +207,7 @@ func (r *round) ended(i int) {
 	case idle:
 		return
 	}
-	n := core.Ended{Checkpoint: l.pos.Head.N, Result: a.result, Tries: a.tries, Before: l.failedBefore(a.task.spec.ID)}
-	if l.host != nil {
-		n.At = l.host.Now()
-	}
-	if a.state == failing {
-		n.Result, n.Failed, n.Error, n.Cause = core.Result{Task: a.task.spec}, true, l.told(a.err.Error()), causeOf(a.err)
-	}
-	r.news, r.fresh = append(r.news, n), append(r.fresh, i)
+	r.news = append(r.news, i)
 }
 
 // stopped says whether the round ends the run, with the first failure in plan order as the reason.
@@ -284,17 +266,6 @@ func (t *Task) openQuestions() []core.Question {
 	return out
 }
 
-func (r *round) results() []core.Result {
-	out := r.merged[:]
-	if len(r.tasks) > 1 {
-		out = make([]core.Result, len(r.tasks))
-	}
-	for i := range r.tasks {
-		out[i] = r.tasks[i].result
-	}
-	return out
-}
-
 func causeOf(err error) core.Cause {
 	if c := (*ChildError)(nil); errors.As(err, &c) {
 		return c.Cause
@@ -315,19 +286,21 @@ func causeOf(err error) core.Cause {
 func (r *round) runOne(ctx context.Context, i int) {
 	a := &r.tasks[i]
 	t := &a.task
-	r.loop.emit(Event{Kind: EventTaskStart, Node: t.spec.Node, Task: t.spec.ID})
+	if r.loop.sink != nil {
+		r.loop.emit(Event{Kind: EventTaskStart, Node: t.spec.Node, Task: t.spec.ID})
+	}
 	t.failed = t.failedBefore()
 	for {
 		if t.failed == nil {
 			a.tries++
 		}
 		out, err := t.once(ctx, a.tries)
-		if fatal := t.broken(); fatal != nil {
-			a.state, a.err = failing, fatal
-			return
-		}
+		broken, waiting, asked := t.standing()
 		switch {
-		case t.Waiting() != nil && (err == nil || errors.Is(err, ErrWaiting)):
+		case broken != nil:
+			a.state, a.err = failing, broken
+			return
+		case waiting && (err == nil || errors.Is(err, ErrWaiting)):
 			if a.state = waits; err == nil {
 				r.loop.emit(Event{Kind: EventDropped, Node: t.spec.Node, Task: t.spec.ID})
 				if r.loop.strict {
@@ -336,9 +309,12 @@ func (r *round) runOne(ctx context.Context, i int) {
 			}
 			return
 		case err == nil:
-			a.state, a.result = done, core.Result{Task: t.spec, Writes: out.Writes, Next: out.Next}
+			a.state, *a.result = done, core.Result{Task: t.spec, Writes: out.Writes, Next: out.Next}
 			if t.kids != nil {
 				a.result.Inside, a.result.Writes = t.kids.inside, append(a.result.Writes, t.memories()...)
+			}
+			if !asked {
+				return
 			}
 			if err := r.loop.withdraw(ctx, t); err != nil {
 				a.state, a.err = failing, err

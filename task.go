@@ -17,7 +17,7 @@ import (
 type Task struct {
 	loop   *loop
 	spec   core.Task
-	policy core.Policy
+	policy *core.Policy
 	guard  *seal
 
 	mu      sync.Mutex
@@ -55,8 +55,9 @@ func (b *branch) isWaiting() bool {
 	return false
 }
 
-// scope is where in a task a context stands.
+// scope is where in a task a context stands. It is that context.
 type scope struct {
+	context.Context
 	task   *Task
 	branch *branch
 	path   string // addresses of the steps around it
@@ -71,7 +72,19 @@ func scopeFrom(ctx context.Context) *scope {
 	return s
 }
 
-func (s *scope) in(ctx context.Context) context.Context { return context.WithValue(ctx, scopeKey{}, s) }
+// in puts the scope, which nobody else uses, into a context.
+func (s *scope) in(ctx context.Context) context.Context {
+	s.Context = ctx
+	return s
+}
+
+// Value finds the scope itself.
+func (s *scope) Value(key any) any {
+	if key == (scopeKey{}) {
+		return s
+	}
+	return s.Context.Value(key)
+}
 
 // TaskFrom returns the running task of a node's context.
 func TaskFrom(ctx context.Context) (*Task, bool) {
@@ -155,7 +168,7 @@ func collect(list []Opt) opts {
 }
 
 // init makes t a task of l, with what was journaled for it before.
-func (t *Task) init(l *loop, spec core.Task, policy core.Policy) {
+func (t *Task) init(l *loop, spec core.Task, policy *core.Policy) {
 	t.loop, t.spec, t.policy, t.cp = l, spec, policy, l.place()
 	steps, asked, children := l.journal(spec.ID)
 	for i := range steps {
@@ -283,11 +296,13 @@ func (t *Task) failLocked(err error) {
 func (t *Task) Waiting() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.open) > 0 || t.kids != nil && len(t.kids.held) > 0 {
+	if t.waitsLocked() {
 		return ErrWaiting
 	}
 	return nil
 }
+
+func (t *Task) waitsLocked() bool { return len(t.open) > 0 || t.kids != nil && len(t.kids.held) > 0 }
 
 // openNames are the names of the questions that this entry waits for.
 func (t *Task) openNames() []string {
@@ -304,10 +319,12 @@ func (t *Task) openNames() []string {
 	return names
 }
 
-func (t *Task) broken() error {
+// standing is how an entry ended, whatever the node returned: with what breaks the task, waiting, and with questions or
+// children of its own.
+func (t *Task) standing() (broken error, waits, asked bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.fatal
+	return t.fatal, t.waitsLocked(), len(t.asked) > 0 || t.kids != nil
 }
 
 // attach gives the task its state's guard.

@@ -9,25 +9,48 @@ import (
 
 // What a loop tells: facts after they were handed to the host, in the order in which it stores them.
 
-// hand commits, and then tells which tasks ended.
+// hand commits, with the tasks that ended unless they go into the next checkpoint, and then tells of them.
 func (r *round) hand(ctx context.Context, c core.Commit) error {
 	l := r.loop
+	var ended []core.Ended
+	if c.Next == nil || l.sink != nil {
+		ended = r.endings()
+	}
+	if c.Next == nil {
+		c.Ended = ended
+	}
 	if err := l.commit(ctx, c); err != nil || l.sink == nil {
 		return err
 	}
-	for n, i := range r.fresh {
-		e := Event{Kind: EventTaskEnd, At: r.news[n].At, Err: r.tasks[i].err}
-		e.end(l.topology, &r.news[n])
+	for n, i := range r.news {
+		e := Event{Kind: EventTaskEnd, At: ended[n].At, Err: r.tasks[i].err}
+		e.end(l.topology, &ended[n])
 		switch {
 		case !l.sync():
 		case c.Next == nil:
-			e.Seq = r.news[n].Seq
+			e.Seq = ended[n].Seq
 		case e.Node != core.Start:
-			e.Seq = l.factOf(c.Next) - int64(len(r.fresh)-n)
+			e.Seq = l.factOf(c.Next) - int64(len(r.news)-n)
 		}
 		l.emit(e)
 	}
 	return nil
+}
+
+// endings are the news as facts.
+func (r *round) endings() []core.Ended {
+	l, out := r.loop, make([]core.Ended, len(r.news))
+	for n, i := range r.news {
+		a, e := &r.tasks[i], &out[n]
+		*e = core.Ended{Checkpoint: l.pos.Head.N, Result: *a.result, Tries: a.tries, Before: l.failedBefore(a.task.spec.ID)}
+		if l.host != nil {
+			e.At = l.host.Now()
+		}
+		if a.state == failing {
+			e.Result, e.Failed, e.Error, e.Cause = core.Result{Task: a.task.spec}, true, l.told(a.err.Error()), causeOf(a.err)
+		}
+	}
+	return out
 }
 
 // into leaves in the checkpoint that merges the round what no row of its own tells.
@@ -36,7 +59,10 @@ func (r *round) into(next *core.Checkpoint, results []core.Result) {
 	for i := range results {
 		next.Quiet = next.Quiet && len(results[i].Writes) == 0
 	}
-	for _, i := range r.fresh {
+	if r.loop.host == nil || r.loop.stateless {
+		return // there are no rows
+	}
+	for _, i := range r.news {
 		if results[i].Task.Node != core.Start {
 			next.Merged = append(next.Merged, results[i])
 		}

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -190,7 +189,7 @@ func stage(ctx context.Context, backup, path string) (staged string, taken time.
 	if err != nil {
 		return "", taken, from.refusal(err)
 	}
-	_ = c.rows("SELECT taken FROM pawl_backup", nil, func(row []driver.Value) error { // a copy of a closed home has none
+	_ = c.rows("SELECT taken FROM pawl_backup", nil, func(row []any) error { // a copy of a closed home has none
 		ms, _ := row[0].(int64)
 		taken = time.UnixMilli(ms).UTC()
 		return nil

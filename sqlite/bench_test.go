@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -70,7 +69,7 @@ func BenchmarkHandWritten(b *testing.B) {
 		mustDo(b, c, "BEGIN IMMEDIATE")
 		var seq int64
 		err := c.rows("INSERT INTO lease(thread,seq) VALUES(?,?) ON CONFLICT(thread) DO UPDATE SET seq=seq+excluded.seq RETURNING seq",
-			[]any{int64(1), int64(2)}, func(row []driver.Value) error { seq = row[0].(int64); return nil })
+			[]any{int64(1), int64(2)}, func(row []any) error { seq = row[0].(int64); return nil })
 		if err != nil {
 			b.Fatal(err)
 		}

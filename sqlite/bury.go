@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"maps"
 	"os"
@@ -31,7 +30,7 @@ func (db *DB) bury(ctx context.Context) {
 	var freed []string
 	if err := db.update(ctx, func(t *tx) error {
 		var owners []string
-		err := t.conn.rows(disownAll, []any{string(ids)}, func(row []driver.Value) error {
+		err := t.conn.rows(disownAll, []any{string(ids)}, func(row []any) error {
 			owners = append(owners, row[0].(string))
 			return nil
 		})
@@ -52,7 +51,7 @@ func (db *DB) bury(ctx context.Context) {
 	_ = db.update(ctx, func(t *tx) error { // nobody takes a lease meanwhile
 		for id := range dead {
 			named := false
-			if err := t.conn.rows(namedBy, []any{id}, func([]driver.Value) error { named = true; return nil }); err != nil {
+			if err := t.conn.rows(namedBy, []any{id}, func([]any) error { named = true; return nil }); err != nil {
 				return err
 			}
 			if !named {

@@ -3,8 +3,6 @@ package sqlite
 import (
 	"fmt"
 	"sync"
-
-	modernc "modernc.org/sqlite"
 )
 
 const (
@@ -43,10 +41,7 @@ func newCheckpointer(db *DB) *checkpointer {
 
 // committed counts what a commit wrote and starts a checkpoint when it is time.
 func (k *checkpointer) committed(c *conn) {
-	pages, _, err := c.raw.(modernc.DBStatus).Status(modernc.DBStatusCacheWrite, true)
-	if err != nil {
-		pages = 1
-	}
+	pages := c.written()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.written += pages

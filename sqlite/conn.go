@@ -1,55 +1,86 @@
 package sqlite
 
 import (
-	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
+	"unsafe"
 
-	modernc "modernc.org/sqlite"
+	"modernc.org/libc"
+	_ "modernc.org/sqlite" // readies the library on platforms that need it
 	sqlite3 "modernc.org/sqlite/lib"
-
-	"github.com/pawl-dev/pawl/storage"
 )
 
-// conn is one SQLite connection and its prepared statements, used by one goroutine at a time. It stands on the driver's
-// own connection: database/sql would add a pool, a lock and a context watcher to every statement.
+// conn is one SQLite connection and its prepared statements, used by one goroutine at a time. It calls the library
+// itself: the driver for database/sql allocates, copies and locks around every statement, which costs a super-step more
+// than its statements do.
 type conn struct {
-	raw   driver.Conn
+	tls   *libc.TLS
+	db    uintptr
+	out   uintptr // two words for what the library returns besides its result code
 	stmts map[string]*stmt
 }
 
-// stmt is a prepared statement with room for what it is given and what it returns.
-type stmt struct {
-	driver.Stmt
-	exec  driver.StmtExecContext
-	query driver.StmtQueryContext
-	args  []driver.NamedValue
-	row   []driver.Value
-}
-
 // dial opens a connection to the file. mode is SQLite's: "ro", "rw" or "rwc".
-func dial(path, mode string, pragmas ...string) (*conn, error) {
-	raw, err := new(modernc.Driver).Open("file:" + (&url.URL{Path: path}).EscapedPath() + "?_error_rc=1&_dqs=0&mode=" + mode)
+func dial(path, mode string, pragmas ...string) (_ *conn, err error) {
+	c := &conn{tls: libc.NewTLS(), stmts: map[string]*stmt{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	if c.out = sqlite3.Xsqlite3_malloc64(c.tls, 2*uint64(wordSize)); c.out == 0 {
+		return nil, c.fault(sqlite3.SQLITE_NOMEM)
+	}
+	name, err := libc.CString("file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=" + mode)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{raw: raw, stmts: map[string]*stmt{}}
+	defer libc.Xfree(c.tls, name)
+	// No mutex: a connection belongs to one goroutine at a time.
+	const flags = sqlite3.SQLITE_OPEN_READWRITE | sqlite3.SQLITE_OPEN_CREATE | sqlite3.SQLITE_OPEN_URI | sqlite3.SQLITE_OPEN_NOMUTEX
+	rc := sqlite3.Xsqlite3_open_v2(c.tls, name, c.out, flags, 0)
+	c.db = at[uintptr](c.out) // also of a failure, which it describes
+	if rc != sqlite3.SQLITE_OK {
+		return nil, c.fault(rc)
+	}
+	if err := c.configure(); err != nil {
+		return nil, err
+	}
 	for _, p := range pragmas {
 		if err := c.once("PRAGMA " + p); err != nil {
-			return nil, errors.Join(err, c.close())
+			return nil, err
 		}
 	}
 	return c, nil
 }
 
+// configure asks for full result codes, and for text in double quotes to be an error.
+func (c *conn) configure() error {
+	if rc := sqlite3.Xsqlite3_extended_result_codes(c.tls, c.db, 1); rc != sqlite3.SQLITE_OK {
+		return c.fault(rc)
+	}
+	off := libc.NewVaList(int32(0), uintptr(0))
+	defer libc.Xfree(c.tls, off)
+	for _, op := range []int32{sqlite3.SQLITE_DBCONFIG_DQS_DDL, sqlite3.SQLITE_DBCONFIG_DQS_DML} {
+		if rc := sqlite3.Xsqlite3_db_config(c.tls, c.db, op, off); rc != sqlite3.SQLITE_OK {
+			return c.fault(rc)
+		}
+	}
+	return nil
+}
+
 func (c *conn) close() error {
 	for _, s := range c.stmts {
-		s.Close()
+		s.close()
 	}
-	return c.raw.Close()
+	rc := sqlite3.Xsqlite3_close_v2(c.tls, c.db)
+	sqlite3.Xsqlite3_free(c.tls, c.out)
+	c.tls.Close()
+	if rc != sqlite3.SQLITE_OK {
+		return &fault{code: int(rc), text: "closing a database"}
+	}
+	return nil
 }
 
 // prepare returns the statement kept under sql.
@@ -57,75 +88,77 @@ func (c *conn) prepare(sql string) (*stmt, error) {
 	if s := c.stmts[sql]; s != nil {
 		return s, nil
 	}
-	raw, err := c.raw.Prepare(sql)
+	text, err := libc.CString(sql)
 	if err != nil {
-		return nil, wrap(err)
+		return nil, err
 	}
-	s := &stmt{Stmt: raw, exec: raw.(driver.StmtExecContext), query: raw.(driver.StmtQueryContext)}
+	defer libc.Xfree(c.tls, text)
+	s, _, err := c.compile(text, sqlite3.SQLITE_PREPARE_PERSISTENT)
+	if err != nil {
+		return nil, err
+	}
 	c.stmts[sql] = s
 	return s, nil
 }
 
-func (s *stmt) bind(args []any) []driver.NamedValue {
-	for len(s.args) < len(args) {
-		s.args = append(s.args, driver.NamedValue{Ordinal: len(s.args) + 1})
+// compile makes a statement of the first one in a text, and says where the text goes on.
+func (c *conn) compile(text uintptr, flags uint32) (s *stmt, rest uintptr, err error) {
+	tail := c.out + wordSize
+	if rc := sqlite3.Xsqlite3_prepare_v3(c.tls, c.db, text, -1, flags, c.out, tail); rc != sqlite3.SQLITE_OK {
+		return nil, 0, c.fault(rc)
 	}
-	for i, a := range args {
-		s.args[i].Value = a
-	}
-	return s.args[:len(args)]
+	s = &stmt{conn: c, handle: at[uintptr](c.out)}
+	s.params = int(sqlite3.Xsqlite3_bind_parameter_count(c.tls, s.handle))
+	s.row = make([]any, sqlite3.Xsqlite3_column_count(c.tls, s.handle))
+	return s, at[uintptr](tail), nil
 }
 
 // do runs a statement and returns the number of rows that it changed.
 func (c *conn) do(sql string, args ...any) (int, error) {
 	s, err := c.prepare(sql)
+	if err == nil {
+		err = s.run(args, nil)
+	}
 	if err != nil {
 		return 0, err
 	}
-	r, err := s.exec.ExecContext(context.Background(), s.bind(args))
-	if err != nil {
-		return 0, wrap(err)
-	}
-	n, err := r.RowsAffected()
-	return int(n), err
+	return int(sqlite3.Xsqlite3_changes(c.tls, c.db)), nil
 }
 
 // once runs a statement or a script that is not worth keeping.
 func (c *conn) once(sql string) error {
-	_, err := c.raw.(driver.ExecerContext).ExecContext(context.Background(), sql, nil)
-	return wrap(err)
+	text, err := libc.CString(sql)
+	if err != nil {
+		return err
+	}
+	defer libc.Xfree(c.tls, text)
+	for rest := text; at[byte](rest) != 0; {
+		var s *stmt
+		if s, rest, err = c.compile(rest, 0); err != nil {
+			return err
+		}
+		if s.handle != 0 { // a comment is no statement
+			err = s.run(nil, nil)
+		}
+		if s.close(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rows runs a query. The slice given to each is used again for the next row; its values are not.
-func (c *conn) rows(sql string, args []any, each func(row []driver.Value) error) error {
+func (c *conn) rows(sql string, args []any, each func(row []any) error) error {
 	s, err := c.prepare(sql)
 	if err != nil {
 		return err
 	}
-	rows, err := s.query.QueryContext(context.Background(), s.bind(args))
-	if err != nil {
-		return wrap(err)
-	}
-	if s.row == nil {
-		s.row = make([]driver.Value, len(rows.Columns()))
-	}
-	for err == nil {
-		if err = rows.Next(s.row); err == nil {
-			err = each(s.row)
-		}
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	if e := rows.Close(); err == nil {
-		err = e
-	}
-	return wrap(err)
+	return s.run(args, each)
 }
 
 // ints reads the first row of a query, all of whose columns are numbers. ok is false without a row.
 func (c *conn) ints(sql string, into ...*int64) (ok bool, err error) {
-	err = c.rows(sql, nil, func(row []driver.Value) error {
+	err = c.rows(sql, nil, func(row []any) error {
 		for i, p := range into {
 			n, isInt := row[i].(int64)
 			if !isInt {
@@ -142,7 +175,7 @@ func (c *conn) ints(sql string, into ...*int64) (ok bool, err error) {
 // text reads the first column of the first row of a query.
 func (c *conn) text(sql string) (out string, err error) {
 	first := true
-	err = c.rows(sql, nil, func(row []driver.Value) error {
+	err = c.rows(sql, nil, func(row []any) error {
 		if first {
 			out, _ = row[0].(string)
 		}
@@ -152,24 +185,19 @@ func (c *conn) text(sql string) (out string, err error) {
 	return out, err
 }
 
-// code is the primary result code of an error of SQLite, or 0.
-func code(err error) int { return extended(err) & 0xff }
-
-func extended(err error) int {
-	if err == nil {
-		return 0 // most often, and without the allocation below
+// written is the number of pages written since it was asked last.
+func (c *conn) written() int {
+	rc := sqlite3.Xsqlite3_db_status(c.tls, c.db, sqlite3.SQLITE_DBSTATUS_CACHE_WRITE, c.out, c.out+wordSize, 1)
+	if rc != sqlite3.SQLITE_OK {
+		return 1
 	}
-	var e *modernc.Error
-	if errors.As(err, &e) {
-		return e.Code()
-	}
-	return 0
+	return int(at[int32](c.out))
 }
 
-// wrap gives an error of SQLite the name that the contract has for it.
-func wrap(err error) error {
-	if code(err) == sqlite3.SQLITE_FULL && !errors.Is(err, storage.ErrFull) {
-		return fmt.Errorf("%w: %w", storage.ErrFull, err)
-	}
-	return err
+const wordSize = unsafe.Sizeof(uintptr(0))
+
+// at reads a value in the library's memory.
+func at[T any](p uintptr) T {
+	var size T
+	return *(*T)(unsafe.Pointer(unsafe.SliceData(libc.GoBytes(p, int(unsafe.Sizeof(size))))))
 }

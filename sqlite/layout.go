@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"database/sql/driver"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -57,7 +56,7 @@ func (c *conn) atomically(scripts []string) error {
 // changed anything.
 func (db *DB) declare(c *conn, kinds []storage.Kind) error {
 	stored := map[string]storage.Kind{}
-	if err := c.rows("SELECT name,declaration FROM kind", nil, func(row []driver.Value) error {
+	if err := c.rows("SELECT name,declaration FROM kind", nil, func(row []any) error {
 		var k storage.Kind
 		name, _ := row[0].(string)
 		text, _ := row[1].(string)

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"database/sql/driver"
 	"fmt"
 	"math"
 
@@ -10,6 +9,7 @@ import (
 
 const (
 	advance   = "UPDATE lease SET seq=? WHERE thread=?"
+	proceed   = "UPDATE lease SET seq=? WHERE thread=? AND seq=? AND epoch=? AND owner<>''"
 	count     = "INSERT INTO lease(seq,thread) VALUES(?,?)"
 	lookup    = "SELECT owner,epoch,seq FROM lease WHERE thread=?"
 	own       = "INSERT INTO lease(thread,owner,epoch) VALUES(?,?,1) ON CONFLICT(thread) DO UPDATE SET owner=excluded.owner,epoch=epoch+1"
@@ -24,6 +24,9 @@ func (t *tx) Seq(thread, epoch int64, n int) (first int64, ok bool, err error) {
 		if n < 1 {
 			return false, fmt.Errorf("storage: thread %d: cannot take %d sequence numbers", thread, n)
 		}
+		if first, err = t.proceed(thread, epoch, int64(n)); first > 0 || err != nil {
+			return err == nil, err
+		}
 		l, known, err := t.look(thread)
 		if err != nil || epoch != storage.AnyEpoch && (l.Epoch != epoch || l.Owner == "") {
 			return false, err
@@ -36,17 +39,44 @@ func (t *tx) Seq(thread, epoch int64, n int) (first int64, ok bool, err error) {
 			sql = count
 		}
 		first = l.Seq + 1
+		t.db.writer.numbered(thread, l.Seq+int64(n))
 		t.args = append(t.args[:0], l.Seq+int64(n), thread)
 		return t.change(sql, t.args...)
 	})
 	return first, ok, err
 }
 
+// proceed takes numbers behind those that this process took last, in one statement that finds nothing to change if that
+// was undone, or another process took some, or the lease: then first is 0, and the row must be read.
+func (t *tx) proceed(thread, epoch, n int64) (first int64, err error) {
+	last, known := t.db.writer.last[thread]
+	if !known || epoch == storage.AnyEpoch || last > math.MaxInt64-n {
+		return 0, nil
+	}
+	t.args = append(t.args[:0], last+n, thread, last, epoch)
+	if ok, err := t.change(proceed, t.args...); !ok || err != nil {
+		return 0, err
+	}
+	t.db.writer.numbered(thread, last+n)
+	return last + 1, nil
+}
+
+// lastKept bounds what the writer remembers. Threads that are over are forgotten sooner.
+const lastKept = 10_000
+
+// numbered notes the number that a thread took last.
+func (w *writer) numbered(thread, last int64) {
+	if len(w.last) >= lastKept {
+		clear(w.last)
+	}
+	w.last[thread] = last
+}
+
 // look reads a lease. It and a plain UPDATE cost half of what one UPDATE with RETURNING does, which keeps its rows in a
 // table of its own until all are known.
 func (t *tx) look(thread int64) (l storage.Lease, known bool, err error) {
 	t.args = append(t.args[:0], thread)
-	err = t.conn.rows(lookup, t.args, func(row []driver.Value) error {
+	err = t.conn.rows(lookup, t.args, func(row []any) error {
 		l.Owner, l.Epoch, l.Seq = row[0].(string), row[1].(int64), row[2].(int64)
 		known = true
 		return nil
@@ -62,6 +92,9 @@ func (t *tx) Lease(thread int64, op storage.LeaseOp, member string) (l storage.L
 }
 
 func (t *tx) lease(l *storage.Lease, thread int64, op storage.LeaseOp, member string) (ok bool, err error) {
+	if op == storage.Forget || op == storage.Drop {
+		delete(t.db.writer.last, thread)
+	}
 	if op == storage.Forget {
 		return t.change(forget, thread)
 	}

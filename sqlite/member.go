@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -187,7 +186,7 @@ func (db *DB) missed(id string) {
 
 // orphaned says whether a lease names a member whose file is missing.
 func (db *DB) orphaned(c *conn) (found bool, err error) {
-	err = c.rows("SELECT DISTINCT owner FROM lease WHERE owner<>''", nil, func(row []driver.Value) error {
+	err = c.rows("SELECT DISTINCT owner FROM lease WHERE owner<>''", nil, func(row []any) error {
 		owner, _ := row[0].(string)
 		_, err := os.Stat(db.memberFile(owner))
 		found = found || errors.Is(err, fs.ErrNotExist)

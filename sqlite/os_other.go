@@ -17,6 +17,9 @@ const (
 	shared
 )
 
+type identity struct{}
+
+func identify(string) (identity, error)        { return identity{}, errors.ErrUnsupported }
 func lock(*os.File, lockMode) error            { return errors.ErrUnsupported }
 func unlock(*os.File) error                    { return errors.ErrUnsupported }
 func tryLock(*os.File, lockMode) (bool, error) { return false, errors.ErrUnsupported }

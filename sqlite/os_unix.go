@@ -37,6 +37,23 @@ func writable(path string) error {
 	return os.NewSyscallError("access", syscall.Access(path, write))
 }
 
+// identity tells the files of one machine apart.
+type identity struct{ device, inode uint64 }
+
+// identify says which file a path leads to. A super-step asks twice, and [os.Stat] takes twice as long.
+func identify(path string) (identity, error) {
+	var st syscall.Stat_t
+	for {
+		switch err := syscall.Stat(path, &st); err {
+		case nil:
+			return identity{uint64(st.Dev), uint64(st.Ino)}, nil
+		case syscall.EINTR:
+		default:
+			return identity{}, os.NewSyscallError("stat "+path, err)
+		}
+	}
+}
+
 func flock(f *os.File, how int) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), how)

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"database/sql/driver"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,7 +21,7 @@ func plan(t *testing.T, db *DB, sql string) string {
 		args[i] = int64(1)
 	}
 	var steps []string
-	err = c.rows("EXPLAIN QUERY PLAN "+sql, args, func(row []driver.Value) error {
+	err = c.rows("EXPLAIN QUERY PLAN "+sql, args, func(row []any) error {
 		steps = append(steps, row[3].(string))
 		return nil
 	})

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"database/sql/driver"
 	"fmt"
 	"slices"
 	"strings"
@@ -244,7 +243,7 @@ func zero(t storage.Type) any {
 }
 
 // row makes a Row of the columns cols.
-func (t *table) row(values []driver.Value) storage.Row {
+func (t *table) row(values []any) storage.Row {
 	n := len(t.columns)
 	all := make([]any, n)
 	for i, v := range values[:n] {

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"sync"
@@ -83,7 +82,7 @@ func (t *tx) Get(kind string, key ...any) (row storage.Row, ok bool, err error) 
 		if t.args, err = k.bound(t.args[:0], k.Key, storage.Range{Prefix: key}); err != nil {
 			return false, err
 		}
-		err = t.conn.rows(k.get, t.args, func(values []driver.Value) error {
+		err = t.conn.rows(k.get, t.args, func(values []any) error {
 			row, found = k.row(values), true
 			return nil
 		})
@@ -188,7 +187,7 @@ func (t *tx) List(kind string, q storage.Query) ([]storage.Row, error) {
 			t.args = append(t.args, int64(q.Limit))
 		}
 		s := shape{q.Index, len(q.Range.Prefix), q.Range.From != nil, q.Range.To != nil, q.Desc, q.Limit > 0, !q.NoBody}
-		err = t.conn.rows(k.list(s, order), t.args, func(values []driver.Value) error {
+		err = t.conn.rows(k.list(s, order), t.args, func(values []any) error {
 			rows = append(rows, k.row(values))
 			return nil
 		})
@@ -206,7 +205,7 @@ func (t *tx) Walk(kind string, id int64) ([]storage.Row, error) {
 			return nil, fmt.Errorf("storage: kind %q has no Int key with an Int field named base, it cannot be walked", kind)
 		}
 		next := id
-		err = t.conn.rows(k.walk, []any{id}, func(values []driver.Value) error {
+		err = t.conn.rows(k.walk, []any{id}, func(values []any) error {
 			row := k.row(values)
 			next = row.Fields[k.base].(int64)
 			rows = append(rows, row)

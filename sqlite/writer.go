@@ -65,10 +65,13 @@ type writer struct {
 	current *job   // its function is running
 	version int64  // data_version as last seen: it moves at commits of others only
 	bytes   int
+	last    map[int64]int64 // by thread: the number taken last here, as far as is known; see tx.proceed
 }
 
 func newWriter(db *DB, c *conn) *writer {
-	return &writer{db: db, conn: c, leading: true, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+	return &writer{
+		db: db, conn: c, leading: true, wake: make(chan struct{}, 1), stopped: make(chan struct{}), last: map[int64]int64{},
+	}
 }
 
 func (w *writer) nudge() {

@@ -159,6 +159,9 @@ func route(cp *Checkpoint, t *Topology, next *Checkpoint, results []Result) erro
 				return fmt.Errorf("node %q leads to %q, which is not in graph %q; nothing was merged", n.Name, d.Node, t.Graph)
 			}
 			if d.Send {
+				if sends == nil {
+					sends = make([]Due, 0, len(r.Next))
+				}
 				sends = append(sends, d)
 			} else {
 				nodes = append(nodes, d.Node)

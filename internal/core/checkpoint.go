@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // Source says what made a checkpoint.
 type Source string
 
@@ -38,11 +40,13 @@ type Checkpoint struct {
 // Plan returns the tasks of the super-step that follows cp: nodes by name, then sends in the order of sending. It is
 // the same for the same checkpoint, always.
 func Plan(cp *Checkpoint, thread, namespace string) []Task {
-	if len(cp.Due) == 0 {
-		return nil
-	}
+	return PlanIn(nil, cp, thread, namespace)
+}
+
+// PlanIn is Plan in the room of an earlier plan that nobody needs any more.
+func PlanIn(tasks []Task, cp *Checkpoint, thread, namespace string) []Task {
 	place := Place{Thread: thread, Namespace: namespace, Checkpoint: cp.ID, Step: cp.Step + 1}
-	tasks := make([]Task, 0, len(cp.Due))
+	tasks = slices.Grow(tasks, len(cp.Due))
 	sends := 0
 	for _, d := range cp.Due {
 		index := -1

@@ -14,8 +14,8 @@ type Def interface {
 	Upgrade(channel, from string, whole []byte) ([]byte, error)
 	// Interrupt finds a declared question's rules by name.
 	Interrupt(name string) (Interrupt, bool)
-	// Policy returns how a node is run.
-	Policy(node string) Policy
+	// Policy returns how a node is run. It is not to be changed.
+	Policy(node string) *Policy
 	// Child finds a child's graph by name.
 	Child(name string) (Def, bool)
 }
