@@ -56,8 +56,11 @@ func identify(path string) (identity, error) {
 
 func flock(f *os.File, how int) error {
 	for {
-		err := syscall.Flock(int(f.Fd()), how)
-		if !errors.Is(err, syscall.EINTR) {
+		switch err := syscall.Flock(int(f.Fd()), how); err {
+		case nil:
+			return nil
+		case syscall.EINTR:
+		default:
 			return os.NewSyscallError("flock "+f.Name(), err)
 		}
 	}

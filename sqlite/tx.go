@@ -23,6 +23,7 @@ type tx struct {
 	lost  bool       // SQLite refused a statement: it may have given up the whole transaction
 	size  int        // bytes written
 	args  []any
+	room  [8]any // of args, for most
 	now   time.Time
 	alive map[string]bool // members probed by this tx
 

@@ -277,6 +277,7 @@ func (w *writer) each(jobs []*job) {
 // run calls a job's function and sets its tx and err.
 func (w *writer) run(j *job) {
 	j.tx = &tx{db: w.db, conn: w.conn, writable: true}
+	j.tx.args = j.tx.room[:0]
 	w.current = j
 	err := call(j.ctx, j.tx, j.fn)
 	w.current = nil
@@ -351,12 +352,11 @@ func (w *writer) leave() {
 // A full disk is found while the frames are written, the last of which commits, so nothing is durable and the group is
 // tried again one by one: some of it may fit. After any other failure nobody knows, and the home refuses further work.
 func (w *writer) commit(jobs []*job) {
-	commit := func() error { _, err := w.conn.do("COMMIT"); return err }
 	var err error
 	if hook := w.db.opts.limits.commit; hook != nil {
-		err = hook(commit)
+		err = hook(w.durably)
 	} else {
-		err = commit()
+		err = w.durably()
 	}
 	full := code(err) == sqlite3.SQLITE_FULL
 	if err != nil && !full {
@@ -388,6 +388,11 @@ func (w *writer) commit(jobs []*job) {
 	for _, j := range jobs {
 		w.finish(j)
 	}
+}
+
+func (w *writer) durably() error {
+	_, err := w.conn.do("COMMIT")
+	return err
 }
 
 func (w *writer) finish(j *job) {

@@ -33,12 +33,19 @@ func (e *DamagedError) Error() string {
 }
 func (e *DamagedError) Unwrap() error { return e.Err }
 
+// headSize is what stands in front of a payload: the format and the checksum.
+const headSize = 5
+
 // Pack makes a stored body of a payload.
 func (b Box) Pack(kind string, payload []byte) ([]byte, error) {
-	head := make([]byte, 5, 5+len(payload))
-	head[0] = formatPlain
+	return b.packIn(kind, append(make([]byte, headSize, headSize+len(payload)), payload...))
+}
+
+// packIn is Pack of a payload that stands behind headSize bytes of room. Without a codec nothing is copied.
+func (b Box) packIn(kind string, body []byte) ([]byte, error) {
+	body[0] = formatPlain
 	if b.Codec != nil {
-		enc, err := b.Codec.Encode(kind, payload)
+		enc, err := b.Codec.Encode(kind, body[headSize:])
 		if err != nil {
 			return nil, fmt.Errorf("encoding a %s: %w; nothing was written", kind, err)
 		}
@@ -46,25 +53,29 @@ func (b Box) Pack(kind string, payload []byte) ([]byte, error) {
 		if len(key) > 255 {
 			return nil, fmt.Errorf("encoding a %s: the key id has %d bytes, at most 255 fit; nothing was written", kind, len(key))
 		}
-		head[0] = formatEncoded
-		head = append(append(head, byte(len(key))), key...)
-		payload = enc
+		body = make([]byte, headSize, headSize+1+len(key)+len(enc))
+		body[0] = formatEncoded
+		body = append(append(append(body, byte(len(key))), key...), enc...)
 	}
-	out := append(head, payload...)
-	binary.BigEndian.PutUint32(out[1:], crc32.Checksum(out[5:], crc32.MakeTable(crc32.Castagnoli)))
-	return out, nil
+	binary.BigEndian.PutUint32(body[1:], checksum(body))
+	return body, nil
+}
+
+// checksum is of what follows the head.
+func checksum(body []byte) uint32 {
+	return crc32.Checksum(body[headSize:], crc32.MakeTable(crc32.Castagnoli))
 }
 
 // Unpack reads a stored body. where names the row in errors.
 func (b Box) Unpack(kind, where string, body []byte) ([]byte, error) {
 	fail := func(err error) ([]byte, error) { return nil, &DamagedError{Kind: kind, Where: where, Err: err} }
-	if len(body) < 5 {
+	if len(body) < headSize {
 		return fail(errors.New("it is truncated"))
 	}
-	if binary.BigEndian.Uint32(body[1:]) != crc32.Checksum(body[5:], crc32.MakeTable(crc32.Castagnoli)) {
+	if binary.BigEndian.Uint32(body[1:]) != checksum(body) {
 		return fail(errors.New("its checksum does not fit"))
 	}
-	rest := body[5:]
+	rest := body[headSize:]
 	switch body[0] {
 	case formatPlain:
 		return rest, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strconv"
 
 	"github.com/google/uuid"
 
@@ -47,11 +48,11 @@ func (b Box) checkpointRow(kind string, thread int64, cp *core.Checkpoint, t *co
 	if err != nil {
 		return storage.Row{}, fmt.Errorf("checkpoint id %q: %w", cp.ID, err)
 	}
-	body, err := appendCheckpoint(make([]byte, 0, 160), cp, t)
+	body, err := appendCheckpoint(make([]byte, headSize, 192), cp, t)
 	if err != nil {
 		return storage.Row{}, fmt.Errorf("encoding a %s: %w; nothing was written", kind, err)
 	}
-	packed, err := b.Pack(kind, body)
+	packed, err := b.packIn(kind, body)
 	return storage.Row{
 		Key: []any{Place(thread, cp.N)}, Fields: []any{id[:], int64(0), int64(cp.Step)}, Body: packed,
 	}, err
@@ -145,6 +146,15 @@ func (s *Stored) Under(t *core.Topology) error {
 func bitmap(visited []string, t *core.Topology) string {
 	if len(visited) == 0 {
 		return ""
+	}
+	if len(t.Nodes) <= 64 && len(t.Children) == 0 { // most graphs, without the big number
+		bits := uint64(0)
+		for i := range t.Nodes {
+			if _, ran := slices.BinarySearch(visited, t.Nodes[i].Name); ran {
+				bits |= 1 << i
+			}
+		}
+		return strconv.FormatUint(bits, 16)
 	}
 	bits := new(big.Int)
 	set := func(i int, path string) {

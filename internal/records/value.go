@@ -12,7 +12,7 @@ import (
 // ValueRow writes one version of a channel: one byte that says how the data relates to the base, then the data. The
 // value and all that it refers to must be numbered.
 func (b Box) ValueRow(thread int64, v *core.Value) (storage.Row, error) {
-	payload := append([]byte{byte(v.Op)}, v.Data...)
+	payload := append(append(make([]byte, headSize, headSize+1+len(v.Data)), byte(v.Op)), v.Data...)
 	if v.Op == core.OpList {
 		doc, err := json.Marshal(ranges(v.Parts))
 		if err != nil {
@@ -24,7 +24,7 @@ func (b Box) ValueRow(thread int64, v *core.Value) (storage.Row, error) {
 	if v.Base != nil {
 		base = Place(thread, v.Base.ID)
 	}
-	packed, err := b.Pack(Value, payload)
+	packed, err := b.packIn(Value, payload)
 	return storage.Row{
 		Key: []any{Place(thread, v.ID)}, Fields: []any{base, int64(v.Size), int64(v.Cost)}, Body: packed,
 	}, err
