@@ -85,10 +85,12 @@ func (d *def[S]) RunTask(ctx context.Context, in core.TaskInput) (out core.TaskO
 	if !ok {
 		return out, fmt.Errorf("graph %q has no node %q; its task was not run", d.topology.Graph, in.Task.Node)
 	}
-	g := newSeal(n.name, nil)
 	t, hosted := TaskFrom(ctx)
+	var g *seal
 	if hosted {
-		t.attach(g)
+		g = t.sealed(n.name)
+	} else {
+		g = newSeal(n.name, nil)
 	}
 	defer func() {
 		if v := recover(); v != nil {

@@ -61,11 +61,12 @@ func (l *loop) begin(tasks []core.Task) *round {
 	for i, spec := range tasks {
 		a := &r.tasks[i]
 		a.result = &r.results[i]
-		a.task.init(l, spec, l.def.Policy(spec.Node))
 		if e := ended[spec.ID]; e != nil {
 			a.state, a.known, *a.result = done, true, e.Result
-			a.result.Task = spec
-		} else if blocked[spec.ID] {
+		}
+		a.result.Task = spec
+		a.task.init(l, &a.result.Task, l.def.Policy(spec.Node))
+		if !a.known && blocked[spec.ID] {
 			a.state = waits
 		}
 	}
@@ -309,7 +310,7 @@ func (r *round) runOne(ctx context.Context, i int) {
 			}
 			return
 		case err == nil:
-			a.state, *a.result = done, core.Result{Task: t.spec, Writes: out.Writes, Next: out.Next}
+			a.state, *a.result = done, core.Result{Task: *t.spec, Writes: out.Writes, Next: out.Next}
 			if t.kids != nil {
 				a.result.Inside, a.result.Writes = t.kids.inside, append(a.result.Writes, t.memories()...)
 			}
@@ -353,7 +354,7 @@ func (t *Task) once(ctx context.Context, try int) (out core.TaskOutput, err erro
 			err = &PanicError{Node: t.spec.Node, Value: p, Stack: debug.Stack()}
 		}
 	}()
-	in := core.TaskInput{Task: t.spec, Values: t.loop.pos.Head.Values, Failed: t.failed}
+	in := core.TaskInput{Task: *t.spec, Values: t.loop.pos.Head.Values, Failed: t.failed}
 	if t.spec.Node == core.Start {
 		in.Input = t.loop.given()
 	}

@@ -16,7 +16,7 @@ import (
 // as the node's function runs.
 type Task struct {
 	loop   *loop
-	spec   core.Task
+	spec   *core.Task
 	policy *core.Policy
 	guard  *seal
 
@@ -38,6 +38,7 @@ type Task struct {
 	kids  *kids // nil: it has no children
 	root  branch
 	scope scope
+	state seal // of the first entry
 }
 
 // branch is a part of a task that waits as one: the node itself, or one function of All.
@@ -168,7 +169,7 @@ func collect(list []Opt) opts {
 }
 
 // init makes t a task of l, with what was journaled for it before.
-func (t *Task) init(l *loop, spec core.Task, policy *core.Policy) {
+func (t *Task) init(l *loop, spec *core.Task, policy *core.Policy) {
 	t.loop, t.spec, t.policy, t.cp = l, spec, policy, l.place()
 	steps, asked, children := l.journal(spec.ID)
 	for i := range steps {
@@ -327,11 +328,19 @@ func (t *Task) standing() (broken error, waits, asked bool) {
 	return t.fatal, t.waitsLocked(), len(t.asked) > 0 || t.kids != nil
 }
 
-// attach gives the task its state's guard.
-func (t *Task) attach(g *seal) {
-	if t.guard = g; t.loop != nil {
-		g.Late = t.loop.late
+// sealed is the guard of a new state for an entry of the task.
+func (t *Task) sealed(node string) *seal {
+	g := &t.state
+	if t.guard != nil {
+		g = &seal{} // a goroutine of an earlier try may still hold the first one
 	}
+	var late func(error)
+	if t.loop != nil {
+		late = t.loop.late
+	}
+	g.Init(node, late)
+	t.guard = g
+	return g
 }
 
 func (t *Task) strict() bool { return t.loop != nil && t.loop.strict }

@@ -47,7 +47,7 @@ func (r *round) endings() []core.Ended {
 			e.At = l.host.Now()
 		}
 		if a.state == failing {
-			e.Result, e.Failed, e.Error, e.Cause = core.Result{Task: a.task.spec}, true, l.told(a.err.Error()), causeOf(a.err)
+			e.Result, e.Failed, e.Error, e.Cause = core.Result{Task: *a.task.spec}, true, l.told(a.err.Error()), causeOf(a.err)
 		}
 	}
 	return out
@@ -62,6 +62,7 @@ func (r *round) into(next *core.Checkpoint, results []core.Result) {
 	if r.loop.host == nil || r.loop.stateless {
 		return // there are no rows
 	}
+	next.Merged = make([]core.Result, 0, len(r.news))
 	for _, i := range r.news {
 		if results[i].Task.Node != core.Start {
 			next.Merged = append(next.Merged, results[i])
