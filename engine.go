@@ -51,6 +51,7 @@ type house struct {
 	running map[runningKey]*running
 	rings   map[runningKey]*ring // of threads that run or are watched here
 	closed  bool
+	leaving *string // why the engine shuts down; nil: it does not
 	idle    sync.WaitGroup
 	stop    chan struct{} // closed by Close
 	watched bool
@@ -63,6 +64,7 @@ type runningKey struct{ tenant, thread string }
 type running struct {
 	attempt int64 // its number in the thread
 	cancel  context.CancelCauseFunc
+	drain   *drain
 	over    chan struct{}
 }
 
@@ -157,7 +159,7 @@ func (e *Engine) Used(graph, name string) Usable {
 }
 
 // Close stops the runs of this process at once, waits for their tasks to return, and leaves the database. What they
-// did is kept; they are resumed like any stopped run.
+// did is kept; they are resumed like any stopped run. Shutdown lets them come to the end of their super-step.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	if e.closed {
@@ -202,10 +204,13 @@ func (e *Engine) allowed(ctx context.Context, v VerbInfo) error {
 		return errors.New("pawl: there is no engine; make one with NewEngine; nothing was done")
 	}
 	e.mu.Lock()
-	closed := e.closed
+	closed, leaves := e.closed, e.leaves(ctx, v.Verb)
 	e.mu.Unlock()
 	if closed {
 		return fmt.Errorf("%w; nothing was done", ErrClosed)
+	}
+	if leaves != nil {
+		return leaves
 	}
 	if e.opts.Allow == nil {
 		return nil
@@ -217,16 +222,20 @@ func (e *Engine) allowed(ctx context.Context, v VerbInfo) error {
 	return nil
 }
 
-// enter notes a run of this process, so that Cancel and Close reach it.
+// enter notes a run of this process, so that Cancel, Close and Shutdown reach it.
 func (e *Engine) enter(ctx context.Context, thread string, attempt int64) (context.Context, func(), error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	key := runningKey{e.tenant, thread}
-	r := &running{attempt: attempt, cancel: cancel, over: make(chan struct{})}
+	r := &running{attempt: attempt, cancel: cancel, drain: newDrain(ctx), over: make(chan struct{})}
+	ctx = context.WithValue(ctx, drainKey{}, r.drain)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		cancel(nil)
 		return nil, nil, ErrClosed
+	}
+	if e.leaving != nil {
+		r.drain.ask(*e.leaving)
 	}
 	e.running[key], e.entered = r, true
 	e.idle.Add(1)

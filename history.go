@@ -258,7 +258,7 @@ func (t *Thread) stands(v *view) (*Outcome, error) {
 	out := &Outcome{Thread: t.id, Graph: v.Info.Graph, Status: v.Status, Waiting: questionsOf(v.Open)}
 	if v.Run != nil {
 		out.Run, out.Attempt = v.Run.ID, v.Run.Attempt
-		if v.Status == Failed || v.Status == Cancelled {
+		if v.Status == Failed || v.Status == Cancelled || v.Status == Waiting {
 			out.Cause, out.Reason, out.Node = v.Run.Cause, v.Run.Error, v.Run.ErrorNode
 		}
 	}

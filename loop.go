@@ -54,6 +54,7 @@ type loop struct {
 	waited     bool // the head is where the run stood waiting
 	steps      int  // super-steps since this start
 	mu         sync.Mutex
+	drain      *string // why it, or a child in it, was drained; nil: none was
 	superseded []*ChangedError
 	dropped    []string // nodes of the failed run before, whose finished work is left behind
 	delivered  []string // ids of the questions whose answers came with this start
@@ -103,7 +104,11 @@ func (l *loop) superStep(ctx context.Context) (*core.Stop, error, error) {
 	}
 	if l.breaksBefore(tasks) {
 		l.round = nil
-		stop := &core.Stop{Status: core.StatusWaiting}
+		stop := l.waits()
+		return stop, nil, l.commit(ctx, core.Commit{Checkpoint: l.pos.Head, Stop: stop})
+	}
+	if stop := l.drained(ctx); stop != nil {
+		l.round = nil
 		return stop, nil, l.commit(ctx, core.Commit{Checkpoint: l.pos.Head, Stop: stop})
 	}
 	round := l.begin(tasks)
@@ -149,7 +154,7 @@ func (l *loop) merge(ctx context.Context, r *round) (*core.Stop, error, error) {
 	if len(next.Due) == 0 {
 		c.Stop, why = l.ending(next)
 	} else if l.breaksAfter(results) {
-		c.Stop, l.round = &core.Stop{Status: core.StatusWaiting}, nil
+		c.Stop, l.round = l.waits(), nil
 	}
 	if err := r.hand(ctx, c); err != nil {
 		return nil, nil, err

@@ -158,7 +158,7 @@ func (t *Thread) plan(verb Verb, v *view, d mover) (*relocation, error) {
 
 // afterEdit is how a thread stands whose head was replaced from outside.
 func afterEdit(v *view, due int) *core.Stop {
-	if over := v.Status == Cancelled || v.Status == Failed && v.Run.Cause == CauseConcluded; over || due == 0 {
+	if over := v.Status == Cancelled || v.Status == Failed && v.Run.Cause == CauseConcluded; over || due == 0 || v.Status == Waiting {
 		return &core.Stop{Status: v.Status, Cause: v.Run.Cause, Error: v.Run.Error, ErrorNode: v.Run.ErrorNode}
 	}
 	return &core.Stop{Status: Waiting}

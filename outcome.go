@@ -28,11 +28,11 @@ const (
 	Cancelled = core.StatusCancelled
 )
 
-// Cause says why a run failed.
+// Cause says why a run failed, or waits though nothing is asked.
 type Cause = core.Cause
 
 // The causes. Concluded: the graph said so (Conclude). Conflict: two tasks wrote one Last. Drift: a question kept
-// changing on replay. Limit: see Limits. Crashing: parked after too many crashes.
+// changing on replay. Limit: see Limits. Crashing: parked after too many crashes. Drained: see [WithDrain].
 const (
 	CauseConcluded = core.CauseConcluded
 	CauseError     = core.CauseError
@@ -40,6 +40,7 @@ const (
 	CauseDrift     = core.CauseDrift
 	CauseLimit     = core.CauseLimit
 	CauseCrashing  = core.CauseCrashing
+	CauseDrained   = core.CauseDrained
 )
 
 // Question is one asking of a declared question, as people see it.

@@ -242,7 +242,7 @@ func (r *round) stopped(ctx context.Context) (*core.Stop, error) {
 	case unfinished:
 		return failed(core.CauseError, "", errors.New("a task was stopped before it ended"))
 	case waiting:
-		return &core.Stop{Status: core.StatusWaiting}, nil
+		return r.loop.waits(), nil
 	}
 	return nil, nil
 }

@@ -63,7 +63,7 @@ func (t *Thread) State(ctx context.Context, in ...Path) (*ThreadState, error) {
 		if seen.Run != nil {
 			s.Version = seen.Run.Version()
 			s.Run, s.Attempt, s.Crashes, s.Mode, s.Input = seen.Run.ID, seen.Run.Attempt, seen.Run.Crashes, seen.Run.Mode, seen.Run.Kind == core.RunInput
-			if seen.Status == Failed || seen.Status == Cancelled {
+			if seen.Status == Failed || seen.Status == Cancelled || seen.Status == Waiting {
 				s.Cause, s.Reason = seen.Run.Cause, seen.Run.Error
 			}
 		}

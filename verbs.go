@@ -27,7 +27,7 @@ func (t *Thread) legal(verb Verb, v *view, cfg *runConfig) error {
 		return err
 	}
 	cause := Cause("")
-	if v.Run != nil && v.Status == Failed {
+	if v.Run != nil && (v.Status == Failed || v.Status == Waiting) {
 		cause = v.Run.Cause
 	}
 	if ok, advice := core.Judge(verb, v.Status, cause); !ok {

@@ -74,7 +74,8 @@ func broken(err error) bool {
 
 // Drive does what Run does, from wherever the thread stands: it starts the run with that id unless it was started
 // before, and goes on with it after a crash. Called again after it ended it changes nothing and reports the same. It
-// returns a *SilenceError when nobody answers, and otherwise what the engine returned last.
+// returns a *SilenceError when nobody answers, and otherwise what the engine returned last. A run that is drained by ctx
+// it leaves there.
 func Drive[In, Out any](ctx context.Context, thread Thread[In, Out], run string, input In, people People) (Out, error) {
 	out, err := thread.Run(ctx, input, pawl.RunID(run))
 	return follow(ctx, thread, people, out, err)
@@ -94,6 +95,9 @@ func follow[In, Out any](ctx context.Context, thread Thread[In, Out], people Peo
 		}
 		switch state.Status {
 		case pawl.Waiting:
+			if _, asked := pawl.Draining(ctx); asked && state.Cause == pawl.CauseDrained {
+				return out, err // it would stop again at once
+			}
 			answers, silent := people.answer(state)
 			if silent != nil {
 				return out, silent

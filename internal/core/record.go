@@ -32,10 +32,10 @@ const (
 	StatusCancelled Status = "cancelled"
 )
 
-// Cause says why a run failed.
+// Cause says why a run failed, or waits with no question open.
 type Cause string
 
-// The causes of a failure.
+// The causes.
 const (
 	CauseConcluded Cause = "concluded" // the graph said so
 	CauseError     Cause = "error"
@@ -43,6 +43,7 @@ const (
 	CauseDrift     Cause = "drift"    // the questions keep changing
 	CauseLimit     Cause = "limit"    // too many super-steps
 	CauseCrashing  Cause = "crashing" // parked after too many crashes
+	CauseDrained   Cause = "drained"  // it waits: it was asked to stop between two super-steps
 )
 
 // RunKind says how an attempt starts.

@@ -35,7 +35,10 @@ func Judge(verb Verb, status Status, cause Cause) (ok bool, advice string) {
 		return !busy, "cancel it first"
 	case busy:
 		return false, "somebody runs it now; wait for it, or cancel it"
-	case verb == VerbRun && status == StatusWaiting, verb == VerbRetry && status == StatusWaiting:
+	case (verb == VerbRun || verb == VerbRetry) && status == StatusWaiting:
+		if cause == CauseDrained {
+			return false, "it was drained: resume it, or cancel it first"
+		}
 		return false, "answer its question and resume, or cancel it first"
 	case verb == VerbRun && status == StatusCrashed, verb == VerbRetry && status == StatusCrashed:
 		return false, "resume it"

@@ -143,3 +143,101 @@ func rowSuperStepTimeout(t *testing.T, h *home) {
 		t.Errorf("a failure in time: %v", err)
 	}
 }
+
+// drains is a chain of nodes that log their names, and drain their run in one of them.
+func drains(drain *func(string), in string, names ...string) *pawl.Builder[rowState] {
+	b := pawl.New[rowState]("row").Path(append([]string{pawl.Start}, names...)...)
+	for _, name := range names {
+		b.Node(name, func(ctx context.Context, s *rowState) error {
+			if name == in {
+				(*drain)("shutdown")
+				if reason, ok := pawl.Draining(ctx); !ok || reason != "shutdown" {
+					return errors.New("the node that drains its run does not see it")
+				}
+			}
+			return rowSays(name)(ctx, s)
+		})
+	}
+	return b
+}
+
+// drainedOutcome demands a run that waits because it was drained, in front of a node.
+func drainedOutcome(t *testing.T, out *pawl.OutcomeOf[rowState], err error, next string, log ...string) {
+	t.Helper()
+	if err != nil || out.Status != pawl.Waiting || out.Cause != pawl.CauseDrained || out.Reason != "shutdown" ||
+		!slices.Equal(out.Next, []string{next}) || !slices.Equal(logOf(out.State), log) {
+		t.Fatalf("%+v, %v", out, err)
+	}
+}
+
+// resumesTo resumes in another engine, as the next process does, and demands this log at the end.
+func resumesTo(t *testing.T, h *home, b *pawl.Builder[rowState], log ...string) {
+	t.Helper()
+	out, err := rowThread(t, h, b, nil).Resume(t.Context())
+	if err != nil || out.Status != pawl.Done || !slices.Equal(logOf(out.State), log) {
+		t.Errorf("resumed: %+v, %v", out, err)
+	}
+}
+
+func rowDrained(t *testing.T, h *home) {
+	ctx, drain := pawl.WithDrain(t.Context())
+	out, err := rowThread(t, h, drains(&drain, "first", "first", "second"), nil).Run(ctx, &rowState{})
+	drainedOutcome(t, out, err, "second", "first")
+}
+
+func rowDrainedExit(t *testing.T, h *home) {
+	ctx, drain := pawl.WithDrain(t.Context())
+	b := drains(&drain, "first", "first", "second")
+	out, err := rowThread(t, h, b, &pawl.Options{Durability: pawl.Exit}).Run(ctx, &rowState{})
+	drainedOutcome(t, out, err, "second", "first")
+	resumesTo(t, h, b, "first", "second")
+}
+
+func rowDrainedLast(t *testing.T, h *home) {
+	ctx, drain := pawl.WithDrain(t.Context())
+	out, err := rowThread(t, h, drains(&drain, "second", "first", "second"), nil).Run(ctx, &rowState{})
+	if _, asked := pawl.Draining(ctx); err != nil || out.Status != pawl.Done || out.Cause != "" || !asked || !slices.Equal(logOf(out.State), []string{"first", "second"}) {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+func rowDrainedBefore(t *testing.T, h *home) {
+	ctx, drain := pawl.WithDrain(t.Context())
+	drain("shutdown")
+	never := func(context.Context, *rowState) error { t.Error("a node ran"); return nil }
+	th := rowThread(t, h, single(never), nil)
+	out, err := th.Run(ctx, &rowState{})
+	drainedOutcome(t, out, err, "a")
+	out, err = th.Resume(ctx)
+	drainedOutcome(t, out, err, "a")
+}
+
+func rowDrainedChild(t *testing.T, h *home) {
+	ctx, drain := pawl.WithDrain(t.Context())
+	child := build(t, drains(&drain, "child_first", "child_first", "child_second")).Child("child")
+	b := pawl.New[rowState]("parent").Node("parent_first", rowSays("parent_first")).Node("parent_second", rowSays("parent_second")).
+		Add(pawl.Sub(child, func(*rowState) *rowState { return nil }, func(s *rowState, r *pawl.Result[rowState]) error {
+			s.Log.Add(logOf(r.State)...)
+			return nil
+		})).
+		Path(pawl.Start, "parent_first", "child", "parent_second")
+	out, err := rowThread(t, h, b, nil).Run(ctx, &rowState{})
+	drainedOutcome(t, out, err, "child", "parent_first")
+	resumesTo(t, h, b, "parent_first", "child_first", "child_second", "parent_second")
+}
+
+// rowDrainedFunction: what a function starts after it was asked to stop still runs, and its result is the run's.
+func rowDrainedFunction(t *testing.T, h *home) {
+	ctx, drain := pawl.WithDrain(t.Context())
+	g, err := pawl.Func("workflow", func(ctx context.Context, n int) (int, error) {
+		drain("shutdown")
+		return pawl.Step(ctx, "child", func(context.Context) (int, error) { return n + 1, nil })
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := g.Thread(engine(t, h.open(t), nil), "t").Run(ctx, 1)
+	if err != nil || out.Status != pawl.Done || out.Result != 2 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}

@@ -9,7 +9,6 @@ const (
 	cached      = "a cache of nodes"
 	runContext  = "a test here of run values and remaining steps (the part is there)"
 	modes       = "stream modes of the server (values, updates, custom, messages)"
-	runDrain    = "draining of one run (a version of a graph drains, and a run is cancelled)"
 	idle        = "a test here of idle timeouts (the part is there: IdleTimeout)"
 
 	compiled  = "the compiler refuses it, or Go has no such thing to return"
@@ -181,12 +180,14 @@ func restRows() []scenario {
 			{id: "FUN-10", run: each(rowCaughtError)}, {id: "FUN-11", run: each(rowPrevious)}, {id: "FUN-12", run: each(rowFinal)},
 			{id: "FUN-13", run: rowNothingBefore}, {id: "FUN-14", run: each(rowEditedBefore)}, {id: "FUN-19", run: each(rowFuncInside)},
 		},
-		waiting(cached, "FUN-07", "FUN-08"), waiting(runDrain, "FUN-20"), foreign(compiled, "FUN-15", "FUN-17", "FUN-18", "FUN-21"),
+		waiting(cached, "FUN-07", "FUN-08"), foreign(compiled, "FUN-15", "FUN-17", "FUN-18", "FUN-21"),
 		[]scenario{
 			{id: "FUN-22", run: all(notByPosition), differs: strictly},
+			{id: "FUN-20", run: each(rowDrainedFunction)}, {id: "RUN-03", run: each(rowDrained)}, {id: "RUN-04", run: each(rowDrainedExit)},
+			{id: "RUN-05", run: each(rowDrainedLast)}, {id: "RUN-06", run: each(rowDrainedBefore)}, {id: "RUN-07", run: each(rowDrainedChild)},
 			{id: "RUN-12", run: each(rowTenAtOnce)}, {id: "RUN-13", run: rowNamespaces}, {id: "RUN-14", run: rowFilters}, {id: "RUN-16", run: rowBatch},
 		},
-		waiting(runContext, "RUN-02"), waiting(runDrain, "RUN-03", "RUN-04", "RUN-05", "RUN-06", "RUN-07"),
+		waiting(runContext, "RUN-02"),
 		waiting("rows of the store package, under the numbers of this list", "RUN-09", "RUN-17", "RUN-18"),
 		foreign(noConfig, "RUN-10", "RUN-11"), foreign("a loop of Run", "RUN-19"),
 		[]scenario{

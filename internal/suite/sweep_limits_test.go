@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pawltest"
 )
 
 // sweepTimeout has one worker of several be too slow until it is repaired: for its payload's own time, or for the
@@ -40,4 +41,45 @@ func sweepTimeout(t *testing.T, payload bool) sweepDrive {
 			return nil
 		})).
 		Path(pawl.Start, "a", "inner", "end")), "repaired", (*sweepThread).Resume)
+}
+
+// sweepDrained drains its run in a node, and again in the middle of a child, and goes on each time in a context that is
+// not drained.
+func sweepDrained(t *testing.T, mode pawl.ChildMode) sweepDrive {
+	type drainKey struct{}
+	drains := func(name string, then sweepNode) sweepNode {
+		return func(ctx context.Context, s *sweepState) error {
+			if !happened(ctx, "drained "+name) {
+				ctx.Value(drainKey{}).(func(string))(name)
+			}
+			return then(ctx, s)
+		}
+	}
+	inner := built(t, pawl.New[sweepState]("inner").
+		Node("i1", drains("i1", steps("i1"))).Node("i2", asks("i2"), pawl.Uses(sweepQuestion)).Path(pawl.Start, "i1", "i2"))
+	g := built(t, pawl.New[sweepState]("drained").
+		Node("a", drains("a", steps("a"))).Node("sibling", steps("sibling")).
+		Add(pawl.Sub(inner.Child("inner", mode), func(*sweepState) *sweepState { return nil }, func(s *sweepState, r *pawl.Result[sweepState]) error {
+			for _, line := range r.State.Log.All() {
+				s.Log.Add(line)
+			}
+			return nil
+		})).
+		Node("end", drains("end", steps("end"))).
+		Edge(pawl.Start, "a").Edge(pawl.Start, "sibling").Join([]string{"a", "sibling"}, "inner").Edge("inner", "end"))
+	return func(ctx context.Context, eng *pawl.Engine) error {
+		th, err := within(ctx, eng, g, "t")
+		if err != nil {
+			return err
+		}
+		for {
+			drained, drain := pawl.WithDrain(ctx)
+			drained = context.WithValue(drained, drainKey{}, drain)
+			out, err := pawltest.Drive(drained, th, "run-1", &sweepState{Doc: pawl.Of("in")}, sweepPeople)
+			if err != nil || out.Status == pawl.Done {
+				return err
+			}
+			once(ctx, "drained "+out.Reason)
+		}
+	}
 }
