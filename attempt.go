@@ -108,7 +108,7 @@ func (t *Task) handedOver(ctx context.Context, err error) error {
 		Address: t.failureAddress().ID(), Checkpoint: t.place(), Task: t.spec.ID, Path: t.spec.Outer, Node: t.spec.Node, Name: failure,
 		Result: doc,
 	}
-	if err := t.loop.record(context.WithoutCancel(ctx), rec); err != nil {
+	if err := t.loop.record(context.WithoutCancel(ctx), rec, nil); err != nil {
 		return fmt.Errorf("node %q failed and its failure is not saved; its handler was not entered: %w", t.spec.Node, err)
 	}
 	t.mu.Lock()

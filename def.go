@@ -103,8 +103,11 @@ func (d *def[S]) RunTask(ctx context.Context, in core.TaskInput) (out core.TaskO
 			out = core.TaskOutput{}
 		}
 	}()
-	if n.name == core.Start {
+	switch {
+	case n.name == core.Start:
 		return d.start(n, g, in)
+	case n.cache > 0 && hosted && in.Failed == nil:
+		return d.reuse(ctx, t, n, g, in)
 	}
 	return d.enter(ctx, t, n, g, in)
 }
@@ -178,10 +181,16 @@ func (d *def[S]) start(n *node[S], g *seal, in core.TaskInput) (out core.TaskOut
 	if err != nil {
 		return out, err
 	}
-	s := new(S)
-	b := d.layout.bind(s, after.Values, g)
-	g.Enter("route")
-	out.Next, err = n.next(s, d.workers)
-	_, err = written(b, err)
+	out.Next, err = d.routed(n, g, after.Values)
 	return out, err
+}
+
+// routed runs the routes of a node that has no function to run, on the state as it wrote it.
+func (d *def[S]) routed(n *node[S], g *seal, values []*core.Value) ([]core.Due, error) {
+	s := new(S)
+	b := d.layout.bind(s, values, g)
+	g.Enter("route")
+	next, err := n.next(s, d.workers)
+	_, err = written(b, err)
+	return next, err
 }

@@ -53,6 +53,7 @@ type Event struct {
 	Quiet      bool            `json:"quiet,omitempty"`  // a checkpoint of a super-step in which no task wrote anything
 	Writes     []Written       `json:"writes,omitempty"` // of a task that ended well, in the order of the channels
 	Replayed   bool            `json:"replayed,omitempty"`
+	Cached     bool            `json:"cached,omitempty"` // the result is of an earlier task or step like it: nothing was called
 	Count      int             `json:"count,omitempty"`
 	Err        error           `json:"-"`
 	Error      string          `json:"error,omitempty"`

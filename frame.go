@@ -46,7 +46,7 @@ func (s *scope) child(ctx context.Context, c calling) (*loop, error) {
 		return nil, t.fail(&UndeclaredError{Node: t.spec.Node, Name: c.name})
 	}
 	address := core.Address{Task: t.spec.ID, Path: s.path, Kind: "child", Name: c.name, Key: c.key}
-	id, err := t.book(s.entry, address)
+	id, err := t.book(s, address)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (t *Task) ran(ctx context.Context, s *scope, l *loop) error {
 		return t.fail(err)
 	}
 	if l.round != nil && (stop.Status != Done || l.stateless) {
-		l.round.keep()
+		l.round.keepInside()
 	}
 	switch stop.Status {
 	case Waiting:
@@ -314,8 +314,8 @@ func (l *loop) journal(task string) (steps []core.Step, asked []core.Question, c
 	}
 }
 
-// keep notes in the child's position what its tasks did, for a later entry of the parent's node in this process.
-func (r *round) keep() {
+// keepInside notes in the child's position what its tasks did, for a later entry of the parent's node in this process.
+func (r *round) keepInside() {
 	p := r.loop.pos
 	if p.Steps == nil {
 		p.Steps, p.Questions = map[string][]core.Step{}, map[string][]core.Question{}

@@ -224,6 +224,7 @@ func (b *Builder[S]) surveyNodes(s *survey) {
 		for _, f := range n.faults {
 			s.fault("node %q: %s", n.name, f)
 		}
+		n.cachedFaults(s)
 	}
 }
 

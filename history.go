@@ -40,7 +40,8 @@ type TaskState struct {
 	State     string     `json:"state"` // due, done, failed, waiting
 	Error     string     `json:"error,omitempty"`
 	Tries     int        `json:"tries,omitempty"`
-	Steps     []string   `json:"steps,omitempty"` // names of recorded steps
+	Cached    bool       `json:"cached,omitempty"` // its result is of an earlier task like it; the node was not entered
+	Steps     []string   `json:"steps,omitempty"`  // names of recorded steps
 	Questions []Question `json:"questions,omitempty"`
 	// Children are the runs of children that the task began, as they stand. In a History they are left out: read the
 	// snapshot, or the history of the path.
@@ -227,7 +228,7 @@ func taskState(task core.Task, p *core.Position, blocked bool) TaskState {
 	}
 	for i := range p.Ended {
 		if e := &p.Ended[i]; e.Result.Task.ID == task.ID {
-			if s.State, s.Error, s.Tries = "done", e.Error, e.Tries; e.Failed {
+			if s.State, s.Error, s.Tries, s.Cached = "done", e.Error, e.Tries, e.Result.Cached; e.Failed {
 				s.State = "failed"
 			}
 		}

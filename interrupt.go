@@ -168,7 +168,7 @@ func (s *scope) ask(ctx context.Context, in asking) ([]byte, error) {
 		return nil, t.fail(&NoStorageError{Graph: t.loop.topology.Graph, Node: t.spec.Node, Question: in.name})
 	}
 	addr := core.Address{Task: t.spec.ID, Path: s.path, Kind: "ask", Name: in.name, Key: in.key}
-	id, err := t.book(s.entry, addr)
+	id, err := t.book(s, addr)
 	if err != nil {
 		return nil, err
 	}

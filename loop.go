@@ -160,7 +160,7 @@ func (l *loop) merge(ctx context.Context, r *round) (*core.Stop, error, error) {
 		return nil, nil, err
 	}
 	if l.stateless {
-		r.keep()
+		r.keepInside()
 	}
 	l.advance(next)
 	return c.Stop, why, nil
@@ -233,6 +233,9 @@ func (l *loop) commit(ctx context.Context, c core.Commit) error {
 	}
 	if l.host == nil || l.stateless {
 		l.remember(c.Next)
+		if l.under != nil {
+			l.under.keepLater(c.Keep)
+		}
 		return nil
 	}
 	if c.Stop != nil && c.Stop.Status == core.StatusCancelled {
@@ -243,13 +246,20 @@ func (l *loop) commit(ctx context.Context, c core.Commit) error {
 	return l.host.Commit(context.WithoutCancel(ctx), c)
 }
 
-func (l *loop) record(ctx context.Context, s *core.Step) error {
-	if l.host != nil {
-		if err := l.host.Record(ctx, s); err != nil {
-			return err
-		}
+// record makes a step durable; keep, if not nil, is what others may reuse of it.
+func (l *loop) record(ctx context.Context, s *core.Step, keep *core.Cached) error {
+	cache, keeps := l.host.(core.Cache)
+	var err error
+	switch {
+	case keep != nil && keeps:
+		err = cache.RecordFor(ctx, s, keep)
+	case l.host != nil:
+		err = l.host.Record(ctx, s)
 	}
-	l.emit(Event{Kind: EventStep, Node: s.Node, Task: s.Task, Name: s.Name, Key: s.Key, Seq: s.Seq, At: s.At})
+	if err != nil {
+		return err
+	}
+	l.emit(Event{Kind: EventStep, Node: s.Node, Task: s.Task, Name: s.Name, Key: s.Key, Seq: s.Seq, At: s.At, Cached: s.Cached})
 	return nil
 }
 

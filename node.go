@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/schema"
 )
 
 // usualWaits are those of a node with Tries and no Backoff.
@@ -31,6 +32,8 @@ type nodeConfig struct {
 	onError  any // func(context.Context, *S, error) error
 	gotos    []string
 	uses     []Usable
+	cache    time.Duration // how long its results are reused; 0: never
+	cacheKey any           // func(*S) ([]string, error)
 	faults   []string
 }
 
@@ -178,6 +181,8 @@ type node[S any] struct {
 	run    func(ctx context.Context, s *S, arg []byte, g *seal) error // nil: the function given was nil
 	handle func(context.Context, *S, error) error
 	routes []route[S]
+
+	payload string // fingerprint of the type that is sent to a worker
 }
 
 func newNode[S any](name string, kind core.NodeKind, opts []NodeOption) *node[S] {
@@ -283,6 +288,7 @@ func (w *Worker[S, P]) node() *node[S] {
 		return nil
 	}
 	n := newNode[S](w.name, core.KindWorker, w.opts)
+	n.payload = schema.Fingerprint[P]()
 	if w.fn != nil {
 		n.run = func(ctx context.Context, s *S, arg []byte, _ *seal) error {
 			p, err := payload[P](arg)

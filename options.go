@@ -92,6 +92,7 @@ const (
 	VerbDrain   = core.VerbDrain
 	VerbPrune   = core.VerbPrune
 	VerbCopy    = core.VerbCopy
+	VerbClear   = core.VerbClear
 )
 
 // VerbInfo is what Options.Allow judges.

@@ -114,7 +114,7 @@ func (t *Task) Uses(name string) bool { return t.policy.Uses[name] }
 
 // Address books a name of a kind for this entry of the node, under the steps around ctx. ErrNameReused when it is taken.
 func (t *Task) Address(ctx context.Context, kind, name string, options ...Opt) (string, error) {
-	return t.book(scopeOr(ctx, t).entry, t.address(ctx, kind, name, options))
+	return t.book(scopeOr(ctx, t), t.address(ctx, kind, name, options))
 }
 
 func (t *Task) address(ctx context.Context, kind, name string, options []Opt) core.Address {

@@ -117,6 +117,15 @@ func (l *layout) channels() []core.Channel {
 	return out
 }
 
+// fingerprint tells states apart whose channels do not mean the same in every way.
+func (l *layout) fingerprint() string {
+	var out strings.Builder
+	for _, f := range l.fields {
+		fmt.Fprintf(&out, "%q %s %s\n", f.name, f.merge, schema.FingerprintOf(f.rule.whole))
+	}
+	return out.String()
+}
+
 // open returns the channels of a state, which must be a pointer to the layout's type, in room if they fit.
 func (l *layout) open(state any, room []channel) ([]channel, error) {
 	v := reflect.ValueOf(state)

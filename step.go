@@ -27,8 +27,13 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	if s == nil {
 		return fn(ctx)
 	}
+	return journaled(ctx, s, name, collect(options).key, nil, fn)
+}
+
+// journaled is a step of a running task, which keeps its result for others, if keep is not nil.
+func journaled[T any](ctx context.Context, s *scope, name, key string, keep *core.Cached, fn func(context.Context) (T, error)) (T, error) {
 	var result T
-	doc, err := s.step(ctx, name, collect(options).key, func(ctx context.Context) ([]byte, error) {
+	doc, err := s.step(ctx, name, key, keep, func(ctx context.Context) ([]byte, error) {
 		v, err := fn(ctx)
 		if err != nil {
 			return nil, err
@@ -47,13 +52,13 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	return result, nil
 }
 
-func (s *scope) step(ctx context.Context, name, key string, call func(context.Context) ([]byte, error)) ([]byte, error) {
+func (s *scope) step(ctx context.Context, name, key string, keep *core.Cached, call func(context.Context) ([]byte, error)) ([]byte, error) {
 	t := s.task
 	if name == "" {
 		return nil, t.fail(fmt.Errorf("node %q: a step needs a name; nothing was called", t.spec.Node))
 	}
 	address := core.Address{Task: t.spec.ID, Path: s.path, Kind: "step", Name: name, Key: key}
-	id, err := t.book(s.entry, address)
+	id, err := t.book(s, address)
 	if err != nil {
 		return nil, err
 	}
@@ -69,21 +74,17 @@ func (s *scope) step(ctx context.Context, name, key string, call func(context.Co
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	doc, err := s.call(ctx, id, name, call)
-	if err == nil {
-		err = core.CheckSize(fmt.Sprintf("node %q: the result of step %q", t.spec.Node, name), doc)
+	rec := &core.Step{
+		Address: id, Checkpoint: t.place(), Task: t.spec.ID, Path: t.spec.Outer, Node: t.spec.Node, Name: name, Key: key,
 	}
-	if err == nil {
-		err = t.late(s.entry, address)
-	}
+	keep, err = s.result(ctx, rec, keep, call)
 	if err != nil {
 		return nil, err
 	}
-	rec := &core.Step{
-		Address: id, Checkpoint: t.place(), Task: t.spec.ID, Path: t.spec.Outer, Node: t.spec.Node, Name: name, Key: key,
-		Result: doc,
+	if err := t.late(s.entry, address); err != nil {
+		return nil, err
 	}
-	if err := t.loop.record(context.WithoutCancel(ctx), rec); err != nil {
+	if err := t.loop.record(context.WithoutCancel(ctx), rec, keep); err != nil {
 		return nil, t.fail(fmt.Errorf("node %q: step %q was called and its result is not saved: %w", t.spec.Node, name, err))
 	}
 	t.alive()
@@ -93,16 +94,42 @@ func (s *scope) step(ctx context.Context, name, key string, call func(context.Co
 		t.steps = map[string]*core.Step{}
 	}
 	t.steps[id] = rec
-	return doc, nil
+	return rec.Result, nil
+}
+
+// result is what a step comes to: what is kept of an earlier one like it, or what its function returns, which others may
+// then reuse.
+func (s *scope) result(ctx context.Context, rec *core.Step, keep *core.Cached, call func(context.Context) ([]byte, error)) (*core.Cached, error) {
+	if keep != nil {
+		had, err := s.task.loop.kept(ctx, keep.Key)
+		if err != nil {
+			return nil, err
+		}
+		if had != nil {
+			rec.Result, rec.Cached = had.Step, true
+			return nil, nil
+		}
+	}
+	doc, err := s.call(ctx, rec, keep != nil, call)
+	if err == nil {
+		err = core.CheckSize(fmt.Sprintf("node %q: the result of step %q", rec.Node, rec.Name), doc)
+	}
+	if rec.Result = doc; keep != nil {
+		keep.Step = doc
+	}
+	return keep, err
 }
 
 // call runs the step's function with the state sealed and the path one step longer.
-func (s *scope) call(ctx context.Context, id, name string, call func(context.Context) ([]byte, error)) ([]byte, error) {
+func (s *scope) call(ctx context.Context, rec *core.Step, cached bool, call func(context.Context) ([]byte, error)) ([]byte, error) {
 	if g := s.task.guard; g != nil {
-		g.Enter("step " + name)
+		g.Enter("step " + rec.Name)
 		defer g.Leave()
 	}
-	inner := &scope{task: s.task, branch: s.branch, path: s.path + "/" + id, entry: s.entry, within: "step"}
+	inner := &scope{task: s.task, branch: s.branch, path: s.path + "/" + rec.Address, entry: s.entry, within: "step"}
+	if cached {
+		inner.cached = rec.Name
+	}
 	return call(inner.in(ctx))
 }
 
@@ -148,7 +175,7 @@ func runBranch(ctx context.Context, s *scope, fn func(context.Context) error) (e
 	node, b := "", (*branch)(nil)
 	if s != nil {
 		node, b = s.task.spec.Node, &branch{parent: s.branch}
-		ctx = (&scope{task: s.task, branch: b, path: s.path, entry: s.entry, within: s.within}).in(ctx)
+		ctx = (&scope{task: s.task, branch: b, path: s.path, entry: s.entry, within: s.within, cached: s.cached}).in(ctx)
 	}
 	ended := false
 	defer func() {

@@ -16,9 +16,10 @@ import (
 type round struct {
 	loop    *loop
 	tasks   []attempt
-	results []core.Result // of the tasks, in their order
-	news    []int         // tasks that ended in this start of the loop, not yet handed to the host
-	durable bool          // a node that ended is declared durable
+	results []core.Result  // of the tasks, in their order
+	news    []int          // tasks that ended in this start of the loop, not yet handed to the host
+	durable bool           // a node that ended is declared durable
+	keep    []*core.Cached // what its tasks leave to others, not yet handed to the host
 	single  struct {
 		task   [1]attempt
 		result [1]core.Result
@@ -44,6 +45,7 @@ type attempt struct {
 	state  progress
 	known  bool // its end is stored already
 	result *core.Result
+	keep   *core.Cached // what the task leaves to others, once its result counts
 	err    error
 	tries  int
 	late   bool // it ended after the round's time
@@ -196,11 +198,14 @@ func (r *round) gather(ctx context.Context, cancel context.CancelCauseFunc, ends
 func (r *round) ended(i int) {
 	a := &r.tasks[i]
 	l := r.loop
+	r.keep = append(r.keep, a.task.left()...)
 	switch a.state {
 	case done:
 		r.durable = r.durable || a.task.policy.Durable
 		if err := core.Adopt(l.pos.Head, l.topology, a.result); err != nil {
 			a.state, a.err = failing, err
+		} else if a.keep != nil {
+			r.keep = append(r.keep, a.keep)
 		}
 	case waits:
 		l.emit(Event{Kind: EventTaskWait, Node: a.task.spec.Node, Task: a.task.spec.ID})
@@ -310,7 +315,8 @@ func (r *round) runOne(ctx context.Context, i int) {
 			}
 			return
 		case err == nil:
-			a.state, *a.result = done, core.Result{Task: *t.spec, Writes: out.Writes, Next: out.Next}
+			a.state, a.keep = done, out.Keep
+			*a.result = core.Result{Task: *t.spec, Writes: out.Writes, Next: out.Next, Cached: out.Cached}
 			if t.kids != nil {
 				a.result.Inside, a.result.Writes = t.kids.inside, append(a.result.Writes, t.memories()...)
 			}

@@ -35,6 +35,8 @@ type Task struct {
 	opening []*core.Question          // waits that the running Update opens
 	calls   []string                  // what the node itself sent out in this entry, as far as somebody watches
 
+	leaves []*core.Cached // what stateless children of it leave to others
+
 	kids  *kids // nil: it has no children
 	root  branch
 	scope scope
@@ -64,6 +66,7 @@ type scope struct {
 	path   string // addresses of the steps around it
 	entry  int    // of the node, that it belongs to
 	within string // "step", or what a part records; empty: the node itself
+	cached string // the cached step around it; empty: none
 }
 
 type scopeKey struct{}
@@ -257,14 +260,20 @@ func (t *Task) lateLocked(entry int, what fmt.Stringer) error {
 }
 
 // book takes an address for this entry.
-func (t *Task) book(entry int, a core.Address) (string, error) {
+func (t *Task) book(s *scope, a core.Address) (string, error) {
 	id := a.ID()
 	if t.policy.Idle > 0 || t.loop.under != nil {
 		t.alive()
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.lateLocked(entry, a); err != nil {
+	if err := t.lateLocked(s.entry, a); err != nil {
+		return "", err
+	}
+	if s.cached != "" {
+		err := fmt.Errorf("node %q: %s inside the cached step %q, whose result must depend on its input alone; it was not done; "+
+			"move it out of the step", t.spec.Node, a, s.cached)
+		t.failLocked(err)
 		return "", err
 	}
 	if t.booked[id] {

@@ -19,6 +19,7 @@ func (r *round) hand(ctx context.Context, c core.Commit) error {
 	if c.Next == nil {
 		c.Ended = ended
 	}
+	c.Keep, r.keep = r.keep, nil
 	if err := l.commit(ctx, c); err != nil || l.sink == nil {
 		return err
 	}

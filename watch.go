@@ -139,6 +139,7 @@ func (t *Thread) factEvent(r *records.Reader, f *records.Fact) (Event, error) {
 	case f.Step != nil:
 		e.Path = f.Step.Path
 		e.Kind, e.Node, e.Task, e.Name, e.Key, e.At = EventStep, f.Step.Node, f.Step.Task, f.Step.Name, f.Step.Key, f.Step.At
+		e.Cached = f.Step.Cached
 	case f.Question != nil:
 		q := f.Question
 		if i := strings.LastIndex(q.Path, "|"); i >= 0 {
@@ -165,6 +166,7 @@ func (t *Thread) factEvent(r *records.Reader, f *records.Fact) (Event, error) {
 // end says in an event how a task ended.
 func (e *Event) end(topology *core.Topology, ended *core.Ended) {
 	e.Node, e.Task, e.Replayed = ended.Result.Task.Node, ended.Result.Task.ID, ended.Again
+	e.Cached = ended.Result.Cached
 	if e.Error = ended.Error; !ended.Failed {
 		e.Writes = writtenOf(topology, ended.Result.Writes)
 	}

@@ -122,6 +122,12 @@ func (n *Node) options() []pawl.NodeOption {
 	if n.Defer {
 		options = append(options, pawl.Defer())
 	}
+	if n.Cache {
+		options = append(options, pawl.Cache(time.Hour))
+	}
+	if n.Cache && n.Worker { // there it sees its payload alone
+		options = append(options, pawl.CacheBy(func(*State) int { return 0 }))
+	}
 	for _, l := range n.Do {
 		if l.Ask != "" {
 			options = append(options, pawl.Uses(question{Name: l.Ask}))

@@ -26,7 +26,7 @@ func Run(ctx context.Context, db storage.DB, s *Scenario) (*Trace, error) {
 		return nil, err
 	}
 	defer eng.Close()
-	r := &runner{s: s, th: g.Thread(eng, s.ID)}
+	r := &runner{s: s, eng: eng, th: g.Thread(eng, s.ID)}
 	t := &Trace{Acts: []Seen{}}
 	for i := range s.Script {
 		seen, err := r.act(ctx, &s.Script[i])
@@ -42,6 +42,7 @@ func Run(ctx context.Context, db storage.DB, s *Scenario) (*Trace, error) {
 
 type runner struct {
 	s    *Scenario
+	eng  *pawl.Engine
 	th   *pawl.ThreadOf[State]
 	last *pawl.ThreadState
 }
@@ -59,6 +60,8 @@ func (r *runner) act(ctx context.Context, a *Act) (*Seen, error) {
 		return &Seen{Status: "skipped"}, nil
 	case a.Delete:
 		return &Seen{Status: "deleted"}, nil
+	case a.Clear:
+		return &Seen{Status: "cleared"}, nil
 	}
 	state, err := r.th.State(ctx)
 	if err != nil {
@@ -100,6 +103,8 @@ func (r *runner) do(ctx context.Context, a *Act) (done bool, err error) {
 		_, err = r.th.Resume(ctx)
 	case a.Delete:
 		err = r.th.Delete(ctx)
+	case a.Clear:
+		_, err = r.eng.ClearCache(ctx, "scenario")
 	case a.Edit != nil:
 		_, err = r.th.Edit(ctx, a.Edit.edit)
 	case a.Replay != "" || a.From != nil || a.Fork != nil:

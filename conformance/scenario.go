@@ -29,6 +29,7 @@ type Node struct {
 	Routes []Route `json:"routes,omitempty"`
 	Tries  int     `json:"tries,omitempty"`
 	Defer  bool    `json:"defer,omitempty"`
+	Cache  bool    `json:"cache,omitempty"` // its results are reused for the same state
 	Child  *Child  `json:"child,omitempty"` // runs that instead of lines
 }
 
@@ -105,6 +106,7 @@ type Act struct {
 	Fork   *Fork             `json:"fork,omitempty"`
 	Edit   *Fork             `json:"edit,omitempty"` // writes at the head, and does not go on
 	Delete bool              `json:"delete,omitempty"`
+	Clear  bool              `json:"clear,omitempty"` // forgets the results that are kept
 }
 
 // Fork goes back to the newest checkpoint before a node, or to a place, writes as another node, and goes on.
@@ -136,7 +138,7 @@ type Trace struct {
 
 // Seen is what the caller of an act saw.
 type Seen struct {
-	Status string   `json:"status"` // done, waiting, failed, deleted; skipped: there was nothing to do it on; refused
+	Status string   `json:"status"` // done, waiting, failed, deleted, cleared; skipped: there was nothing to do it on; refused
 	Cause  string   `json:"cause,omitempty"`
 	Values *Values  `json:"values,omitempty"` // not after a conflict
 	Next   []string `json:"next,omitempty"`

@@ -7,11 +7,12 @@ import tempfile
 import time
 from typing import Annotated, TypedDict
 
+from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.errors import GraphRecursionError, InvalidUpdateError
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command, Overwrite, RetryPolicy, Send, interrupt
+from langgraph.types import CachePolicy, Command, Overwrite, RetryPolicy, Send, interrupt
 
 
 class State(TypedDict, total=False):
@@ -103,6 +104,8 @@ def build(scenario, entries, saver, prefix=""):
             )
         if spec.get("defer"):
             options["defer"] = True
+        if spec.get("cache"):
+            options["cache_policy"] = CachePolicy()
         graph.add_node(spec["name"], node_of(spec, entries, prefix), **options)
     for source, target in scenario["edges"]:
         graph.add_edge(source, target)
@@ -114,7 +117,7 @@ def build(scenario, entries, saver, prefix=""):
             for way in route["ways"]:
                 targets += (way.get("to") or []) + [s["to"] for s in way.get("send") or []]
             graph.add_conditional_edges(spec["name"], chooser_of(route), sorted(set(targets)))
-    return graph.compile(checkpointer=saver)
+    return graph.compile(checkpointer=saver, cache=InMemoryCache())
 
 
 def values_of(values):
@@ -161,6 +164,9 @@ def act_on(app, thread, act, last, durability):
     if "delete" in act:
         app.checkpointer.delete_thread(thread["configurable"]["thread_id"])
         return True
+    if "clear" in act:
+        app.clear_cache()
+        return True
     if "edit" in act:
         app.update_state(thread, act["edit"]["write"], as_node=act["edit"].get("as"))
         return True
@@ -189,6 +195,8 @@ def seen_of(app, thread, act, last, durability):
         seen.update(status="failed", cause="limit")
     if "delete" in act:
         return {"status": "deleted"}
+    if "clear" in act:
+        return {"status": "cleared"}
     if seen.get("cause") == "conflict":  # reading the latest state would raise it again
         return seen
     snapshot = app.get_state(thread)

@@ -32,6 +32,7 @@ type Result struct {
 	Writes []Write
 	Next   []Due    // what its routes and gotos chose, beside its plain edges
 	Inside []string // paths of the nodes that ran in its children
+	Cached bool     // it is of an earlier task with the same key: the node was not entered
 }
 
 // Folder runs a fold channel's own rule: old is nil when nothing was written yet. Pure.

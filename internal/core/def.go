@@ -32,6 +32,8 @@ type TaskInput struct {
 type TaskOutput struct {
 	Writes []Write
 	Next   []Due
+	Cached bool    // the writes are of an earlier task with the same key: the node was not entered
+	Keep   *Cached // what the host keeps for others; nil: nothing
 }
 
 // Interrupt is a declared question without its types.

@@ -131,6 +131,7 @@ type Step struct {
 	Name       string
 	Key        string
 	Result     []byte
+	Cached     bool // the result is of an earlier step with the same key, and nothing was called
 	Seq        int64
 	At         time.Time
 }
@@ -214,6 +215,7 @@ type Commit struct {
 	First      *Checkpoint // of a child: its input, on which Next stands, if that was made
 	Next       *Checkpoint // the merge, when all ended
 	Stop       *Stop       // the run stops here
+	Keep       []*Cached   // results for other tasks
 	Durable    bool        // a node that ended is declared durable: wait for this commit in every mode
 	Lazy       bool        // may wait for what is written next, in every mode
 }

@@ -21,6 +21,7 @@ const (
 	VerbDrain   Verb = "drain"   // no new runs under a version of a graph
 	VerbPrune   Verb = "prune"   // old checkpoints
 	VerbCopy    Verb = "copy"    // into another thread of the lineage
+	VerbClear   Verb = "clear"   // kept results of a graph's nodes
 )
 
 // Judge is the law: what may be done with a thread in a status, and what to do instead. It is one table on purpose.

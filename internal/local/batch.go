@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
 	"github.com/pawl-dev/pawl/internal/records"
@@ -18,8 +19,9 @@ type Batch struct {
 	Ended       []*core.Ended
 	Steps       []*core.Step
 	Questions   []*core.Question // at their Rev; 0: new
-	Again       []*core.Ended    // ended tasks whose rows go, so that they run again
-	Withdraw    bool             // every open question of the thread is withdrawn
+	Keep        []*core.Cached
+	Again       []*core.Ended // ended tasks whose rows go, so that they run again
+	Withdraw    bool          // every open question of the thread is withdrawn
 	Stop        *core.Stop
 	Do          func(ctx context.Context, tx storage.Tx) error // what others write with it, before the stop
 	Proof       func(tx storage.Tx) (bool, error)              // of Do, when it cannot be told otherwise whether it was written
@@ -33,7 +35,7 @@ func (e *doError) Unwrap() error { return e.err }
 
 func (b *Batch) empty() bool {
 	return b.Graph == nil && b.Stop == nil && !b.Withdraw && b.Do == nil &&
-		len(b.Runs)+len(b.Checkpoints)+len(b.Ended)+len(b.Steps)+len(b.Questions)+len(b.Again) == 0
+		len(b.Runs)+len(b.Checkpoints)+len(b.Ended)+len(b.Steps)+len(b.Questions)+len(b.Keep)+len(b.Again) == 0
 }
 
 // localBits is how many bits of a key count within a thread.
@@ -44,8 +46,9 @@ type fact struct {
 	kind string
 	row  storage.Row
 	cond storage.If
-	seq  *int64 // nil: not a fact
-	more int64  // facts that the row tells besides, with the numbers before its own
+	seq  *int64        // nil: not a fact
+	ttl  time.Duration // of a kept result
+	more int64         // facts that the row tells besides, with the numbers before its own
 }
 
 // rows encodes a batch, outside any Tx, and numbers the values that it stores. Rows come in dependency order: a value
@@ -103,6 +106,7 @@ func (h *Home) rows(b *Batch) ([]fact, []*core.Value, error) {
 		}
 		w.add(records.Question, &q.Seq, cond)(h.store.Box.QuestionRow(q))
 	}
+	w.kept(b.Keep)
 	return w.out, w.values, w.err
 }
 
@@ -178,6 +182,9 @@ func put(tx storage.Tx, facts []fact, thread, epoch int64) (first int64, held bo
 		records.Rehome(f.kind, &f.row, thread, next)
 		if f.seq != nil {
 			next++
+		}
+		if f.ttl > 0 {
+			f.row.Fields[0] = records.Until(tx.Now().Add(f.ttl))
 		}
 		ok, err := tx.Put(f.kind, f.row, f.cond)
 		if err != nil {

@@ -29,6 +29,7 @@ func (h *Home) flush(ctx context.Context, b Batch) error {
 	h.queue, h.since = Batch{}, time.Time{}
 	b.Checkpoints = append(queued.Checkpoints, b.Checkpoints...)
 	b.Ended = append(queued.Ended, b.Ended...)
+	b.Keep = append(queued.Keep, b.Keep...)
 	relaxed := h.run != nil && h.run.Mode != core.Sync && !since.IsZero()
 	h.mu.Unlock()
 	if b.empty() {
@@ -42,6 +43,7 @@ func (h *Home) flush(ctx context.Context, b Batch) error {
 	case errors.Is(err, ErrMoved), errors.As(err, &own):
 		queued.Checkpoints = append(queued.Checkpoints, h.queue.Checkpoints...)
 		queued.Ended = append(queued.Ended, h.queue.Ended...)
+		queued.Keep = append(queued.Keep, h.queue.Keep...)
 		if h.queue = queued; !since.IsZero() {
 			h.since = since
 		}
@@ -100,6 +102,11 @@ func (h *Home) besides(ctx context.Context, tx storage.Tx, b *Batch) error {
 	for _, e := range b.Again {
 		key := []any{h.number, e.Checkpoint, e.Result.Task.ID}
 		if _, err := tx.Delete(records.Ended, storage.Range{Prefix: key}); err != nil {
+			return err
+		}
+	}
+	if len(b.Keep) > 0 {
+		if err := sweep(tx, h.Tenant); err != nil {
 			return err
 		}
 	}

@@ -164,6 +164,7 @@ func (h *Home) enqueue(c core.Commit) {
 	for i := range c.Ended {
 		h.queue.Ended = append(h.queue.Ended, &c.Ended[i])
 	}
+	h.queue.Keep = append(h.queue.Keep, c.Keep...)
 }
 
 // replace takes out of a queue what next, on from, makes needless before it was ever written: the checkpoints of the same

@@ -91,6 +91,7 @@ type endedBody struct {
 	Error  string      `json:"e,omitempty"`
 	Cause  core.Cause  `json:"c,omitempty"`
 	Tries  int         `json:"t,omitempty"`
+	Cached bool        `json:"k,omitempty"`
 	At     time.Time   `json:"at"`
 	Again  bool        `json:"g,omitempty"`
 }
@@ -98,7 +99,7 @@ type endedBody struct {
 // EndedRow writes a task that ended while its super-step went on. Values of its writes must be numbered.
 func (b Box) EndedRow(thread int64, e *core.Ended) (storage.Row, error) {
 	body := endedBody{
-		Node: e.Result.Task.Node, Index: e.Result.Task.Index, Writes: packWrites(e.Result.Writes, false), Inside: e.Result.Inside,
+		Node: e.Result.Task.Node, Index: e.Result.Task.Index, Writes: packWrites(e.Result.Writes, false), Inside: e.Result.Inside, Cached: e.Result.Cached,
 		Failed: e.Failed, Error: e.Error, Cause: e.Cause, Tries: e.Tries, At: e.At, Again: e.Again,
 	}
 	for _, d := range e.Result.Next {
@@ -129,7 +130,7 @@ func (b Box) readEnded(thread string, row storage.Row, load func(channel string,
 		Seq: row.Fields[0].(int64), At: body.At, Again: body.Again,
 	}
 	e.Result.Task = core.Task{ID: row.Key[2].(string), Node: body.Node, Index: body.Index}
-	e.Result.Inside = body.Inside
+	e.Result.Inside, e.Result.Cached = body.Inside, body.Cached
 	for _, d := range body.Next {
 		e.Result.Next = append(e.Result.Next, core.Due(d))
 	}
@@ -157,12 +158,13 @@ type stepBody struct {
 	Name   string          `json:"s"`
 	Key    string          `json:"k,omitempty"`
 	Result json.RawMessage `json:"r"`
+	Cached bool            `json:"d,omitempty"`
 	At     time.Time       `json:"at"`
 }
 
 // StepRow writes a finished step.
 func (b Box) StepRow(thread int64, s *core.Step) (storage.Row, error) {
-	packed, err := b.packJSON(Step, stepBody{s.Task, s.Path, s.Node, s.Name, s.Key, s.Result, s.At})
+	packed, err := b.packJSON(Step, stepBody{s.Task, s.Path, s.Node, s.Name, s.Key, s.Result, s.Cached, s.At})
 	return storage.Row{Key: []any{thread, s.Checkpoint, s.Address}, Fields: []any{int64(0)}, Body: packed}, err
 }
 
@@ -178,7 +180,7 @@ func (b Box) ReadStep(thread string, row storage.Row) (*core.Step, error) {
 	}
 	return &core.Step{
 		Address: row.Key[2].(string), Checkpoint: row.Key[1].(int64), Task: body.Task, Path: body.Path,
-		Node: body.Node, Name: body.Name, Key: body.Key, Result: body.Result, Seq: row.Fields[0].(int64), At: body.At,
+		Node: body.Node, Name: body.Name, Key: body.Key, Result: body.Result, Cached: body.Cached, Seq: row.Fields[0].(int64), At: body.At,
 	}, nil
 }
 

@@ -81,7 +81,7 @@ func TestABodyReadsAsEncodingJSONHasIt(t *testing.T) {
 			continue
 		}
 		want := `{"p":4,"r":3,"s":"fork","g":1,"v":{"n":9},"d":["ping",["pong",{"a":1.50}],["pong",null]],"l":["pong"],"j":{"ping+pong\u003epong":["ping"]},"z":"e"` +
-			`,"q":true,"u":[["ping","n"],["pong",1,["list","a",[["a"]]],["n","ct"],["list","a",8]]]}`
+			`,"q":true,"u":[["ping","n"],["pong",1,true,["list","a",[["a"]]],["n","ct"],["list","a",8]]]}`
 		if got := string(s.row.Body[5:]); got != want {
 			t.Errorf("written as\n%s\nwant\n%s", got, want)
 		}

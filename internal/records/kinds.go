@@ -17,7 +17,8 @@ const (
 	Drain      = "drain" // versions of graphs that take no new runs
 	Frame      = "frame"
 	Nested     = "nested"
-	Past       = "past" // facts whose rows tell a newer one
+	Cache      = "cache" // results of nodes and steps that are kept for others
+	Past       = "past"  // facts whose rows tell a newer one
 )
 
 // Kinds declares every kind of the engine, for a driver's Open.
@@ -51,6 +52,11 @@ func Kinds() []storage.Kind {
 		{Name: Past, Key: []storage.Field{thread, seq}},
 		{Name: Graph, Key: []storage.Field{{Name: "digest", Type: storage.Text}}},
 		{Name: Drain, Key: []storage.Field{tenant, {Name: "graph", Type: storage.Text}, {Name: "version", Type: storage.Text}}},
+		{
+			Name: Cache, Key: []storage.Field{tenant, {Name: "graph", Type: storage.Text}, {Name: "node", Type: storage.Text}, id},
+			Fields:  []storage.Field{{Name: "until", Type: storage.Int}}, // in milliseconds, by the home's clock
+			Indexes: []storage.Index{{Name: "by_until", Fields: []string{"tenant", "until"}}},
+		},
 		{
 			Name: Checkpoint, Key: []storage.Field{{Name: "place", Type: storage.Int}},
 			Fields: []storage.Field{{Name: "uuid", Type: storage.Bytes}, seq, {Name: "step", Type: storage.Int}},

@@ -123,14 +123,14 @@ func samples(t testing.TB, b Box) []sample {
 	did := withValues(cp, nine, nil)
 	did.Merged = []core.Result{
 		{Task: core.Task{Node: "ping", Index: -1}, Writes: []core.Write{{Channel: "n", Op: core.OpSet, Value: nine}}},
-		{Task: core.Task{Node: "pong", Index: 1}, Writes: []core.Write{
+		{Task: core.Task{Node: "pong", Index: 1}, Cached: true, Writes: []core.Write{
 			{Channel: "list", Op: core.OpAdd, Data: []byte(`["a"]`)}, {Channel: "n", Op: core.OpClear, Took: true},
 			{Channel: "list", Op: core.OpAdd, Value: &core.Value{ID: 8}},
 		}},
 	}
 	merged := []mergedBody{
-		{"ping", -1, []mergedWrite{{channel: "n"}}},
-		{"pong", 1, []mergedWrite{
+		{"ping", -1, false, []mergedWrite{{channel: "n"}}},
+		{"pong", 1, true, []mergedWrite{
 			{channel: "list", op: core.OpAdd, ref: Ref{Data: []byte(`["a"]`)}}, {channel: "n", op: core.OpClear, took: true},
 			{channel: "list", op: core.OpAdd, ref: Ref{N: 8}},
 		}},
@@ -179,14 +179,14 @@ func samples(t testing.TB, b Box) []sample {
 			Task:   core.Task{ID: "task", Node: "ping", Index: 2},
 			Writes: []core.Write{{Channel: "n", Op: core.OpAdd, Data: []byte("5")}, {Channel: "list", Op: core.OpClear, Took: true}},
 			Next:   []core.Due{{Node: "pong"}, {Node: "pong", Send: true, Arg: []byte("[1]")}},
-			Inside: []string{"sub|deep"},
+			Inside: []string{"sub|deep"}, Cached: true,
 		},
 	}
 	put(Ended, ended, func(row storage.Row) (any, error) {
 		return orNil(b.ReadEnded(noValues{}, &Values{Box: b, Thread: threadID, ThreadN: threadN}, row))
 	})(b.EndedRow(0, ended))
 
-	step := &core.Step{Address: "address", Checkpoint: 5, Task: "task", Path: "sub:1", Node: "ping", Name: "rate", Key: "eur", Result: []byte("null"), Seq: 41, At: noon}
+	step := &core.Step{Address: "address", Checkpoint: 5, Task: "task", Path: "sub:1", Node: "ping", Name: "rate", Key: "eur", Result: []byte("null"), Cached: true, Seq: 41, At: noon}
 	put(Step, step, func(row storage.Row) (any, error) { return orNil(b.ReadStep(threadID, row)) })(b.StepRow(0, step))
 
 	q := &core.Question{
@@ -213,6 +213,13 @@ func samples(t testing.TB, b Box) []sample {
 
 	drain := &DrainInfo{Tenant: "acme", Graph: "mail", Version: "v1", By: "ann", Reason: "v2 is out", At: noon}
 	put(Drain, drain, func(row storage.Row) (any, error) { return orNil(b.ReadDrain(row)) })(b.DrainRow(drain))
+
+	kept := &core.Cached{
+		Key:    core.CacheKey{Graph: "mail", Node: "sub|fetch", ID: "id"},
+		Writes: []core.Write{{Channel: "n", Op: core.OpAdd, Data: []byte("5")}},
+		Gotos:  []core.Due{{Node: "ping"}, {Node: "pong", Send: true, Arg: []byte("1")}}, Step: []byte("null"),
+	}
+	put(Cache, kept, func(row storage.Row) (any, error) { return orNil(b.ReadCache(row)) })(b.CacheRow("acme", kept))
 	return out
 }
 

@@ -10,11 +10,12 @@ import (
 )
 
 // mergedBody is what one task did, in the checkpoint that merged it: the node, the place among the sends if it is one,
-// then the writes. A write that is the checkpoint's version of its channel is the channel's name alone; any other is the
+// true if the result is of an earlier task, then the writes. A write that is the checkpoint's version of its channel is the channel's name alone; any other is the
 // name, the form, and the version or data.
 type mergedBody struct {
 	node   string
 	index  int
+	cached bool
 	writes []mergedWrite
 }
 
@@ -39,6 +40,9 @@ func appendMerged(out []byte, cp *core.Checkpoint, t *core.Topology) ([]byte, er
 		out = appendText(append(out, '['), r.Task.Node)
 		if r.Task.Index >= 0 {
 			out = strconv.AppendInt(append(out, ','), int64(r.Task.Index), 10)
+		}
+		if r.Cached {
+			out = append(out, ",true"...)
 		}
 		for w := range r.Writes {
 			var err error
@@ -85,6 +89,9 @@ func (m *mergedBody) UnmarshalJSON(doc []byte) error {
 	m.index, parts = -1, parts[1:]
 	if len(parts) > 0 && json.Unmarshal(parts[0], &m.index) == nil {
 		parts = parts[1:]
+	}
+	if len(parts) > 0 && string(parts[0]) == "true" {
+		m.cached, parts = true, parts[1:]
 	}
 	m.writes = make([]mergedWrite, len(parts))
 	for i, part := range parts {
@@ -138,6 +145,7 @@ func (r *Reader) results(s *Stored) ([]core.Ended, error) {
 	for i, m := range s.merged {
 		e := &out[i]
 		e.Checkpoint, e.Result.Task = before.Checkpoint.N, ids[m.node+"/"+strconv.Itoa(m.index)]
+		e.Result.Cached = m.cached
 		e.Seq = s.Checkpoint.Seq - int64(len(s.merged)-i)
 		if e.Result.Task.ID == "" {
 			return nil, &DamagedError{Kind: Checkpoint, Where: s.Checkpoint.ID, Err: fmt.Errorf("it merged node %q, which was not due", m.node)}

@@ -45,7 +45,7 @@ func TestRoundTrips(t *testing.T) {
 // Every field of a record is set in the samples, so that a field which is not stored cannot hide.
 func TestSamplesLeaveNothingOut(t *testing.T) {
 	t.Parallel()
-	spare := map[string]bool{"Checkpoint.Values": true, "Task.Arg": true, "Task.Step": true, "Task.Outer": true, "Checkpoint.Frame": true, "Checkpoint.Merged": true, "Ended.Before": true, "Frame.Parent": true, "Value.Base": true, "Value.Parts": true}
+	spare := map[string]bool{"Checkpoint.Values": true, "Task.Arg": true, "Task.Step": true, "Task.Outer": true, "Checkpoint.Frame": true, "Checkpoint.Merged": true, "Ended.Before": true, "Frame.Parent": true, "Value.Base": true, "Value.Parts": true, "Cached.TTL": true}
 	for _, s := range samples(t, Box{}) {
 		v := reflect.ValueOf(s.want).Elem()
 		if s.kind == Checkpoint {
@@ -266,7 +266,7 @@ func TestDamageInsideARecord(t *testing.T) {
 		{Checkpoint, `"d":["ping"`, `"d":[null`}, {Checkpoint, `"d":["ping"`, `"d":[5`}, {Checkpoint, `"d":["ping"`, `"d":[["a","b","c"]`},
 		{Checkpoint, `"z":"e"`, `"z":"1e"`}, {Checkpoint, `"z":"e"`, `"z":"x"`}, {Frame, `"n":"pong"`, `"n":""`}, {Nested, `"s":"fork"`, `"s":""`}, {Checkpoint, `"s":"fork"`, `"s":""`}, {Checkpoint, `"r":3`, `"r":0`},
 		{Step, `"s":"rate"`, `"s":""`}, {Step, `"r":null,`, ``}, {Question, `"ID":"question"`, `"ID":"other"`},
-		{Question, `"State":"answered"`, `"State":""`}, {Graph, `"graph":"loop"`, `"graph":""`},
+		{Question, `"State":"answered"`, `"State":""`}, {Graph, `"graph":"loop"`, `"graph":""`}, {Cache, `"o":"a"`, `"o":"x"`}, {Cache, `"d":["ping"`, `"d":[["ping"]`},
 	} {
 		for _, s := range samples(t, Box{}) {
 			if s.kind != c.kind {

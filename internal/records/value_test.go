@@ -236,6 +236,8 @@ func rewrite(v any) ([]byte, error) {
 		row, err = b.pastRow(0, 40, *v)
 	case *DrainInfo:
 		row, err = b.DrainRow(v)
+	case *core.Cached:
+		row, err = b.CacheRow("acme", v)
 	}
 	return row.Body, err
 }

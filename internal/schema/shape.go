@@ -11,6 +11,12 @@ import (
 // Go names and the order of fields do not. ^n stands for the n-th enclosing type of a recursive one.
 func Shape(t reflect.Type) string { return shape(t, nil) }
 
+// Fingerprint tells types apart for which it must never be wrong that two are the same: by their Go names, too.
+func Fingerprint[T any]() string { return FingerprintOf(reflect.TypeFor[T]()) }
+
+// FingerprintOf is Fingerprint of a type that is not known before the program runs.
+func FingerprintOf(t reflect.Type) string { return t.String() + " " + Shape(t) }
+
 func shape(t reflect.Type, open []reflect.Type) string {
 	if i := slices.Index(open, t); i >= 0 {
 		return fmt.Sprintf("^%d", len(open)-i)

@@ -6,7 +6,6 @@ import "slices"
 const (
 	breakpoints = "static breakpoints"
 	handlers    = "a test here of error handlers (the part is there: OnError)"
-	cached      = "a cache of nodes"
 	runContext  = "a test here of run values and remaining steps (the part is there)"
 	modes       = "stream modes of the server (values, updates, custom, messages)"
 	idle        = "a test here of idle timeouts (the part is there: IdleTimeout)"
@@ -24,7 +23,7 @@ const (
 )
 
 func behaviours() []scenario {
-	return slices.Concat(buildRows(), flowRows(), saveRows(), failRows(), askRows(), stateRows(), childRows(), streamRows(), restRows())
+	return slices.Concat(buildRows(), flowRows(), saveRows(), failRows(), askRows(), stateRows(), childRows(), streamRows(), restRows(), cacheRows())
 }
 
 func waiting(why string, ids ...string) (out []scenario) {
@@ -97,7 +96,7 @@ func saveRows() []scenario {
 			{id: "CKP-22", run: each(rowFuncSavedAtItsEnd), differs: "a function stands behind Start: its steps are one further"},
 			{id: "CKP-23", run: all(killedBetweenResultAndCheckpoint)}, {id: "CKP-24", run: all(whatACrashLoses), differs: strictly},
 		},
-		waiting(breakpoints, "CKP-17"), waiting(cached, "CKP-26"),
+		waiting(breakpoints, "CKP-17"),
 		foreign(noConfig, "CKP-13"), foreign(compiled, "CKP-16"))
 }
 
@@ -112,7 +111,7 @@ func failRows() []scenario {
 			{id: "FLT-32", run: each(routeFails), differs: strictly},
 		},
 		waiting(idle, "FLT-09", "FLT-10", "FLT-11"),
-		waiting(handlers, "FLT-19", "FLT-21", "FLT-22", "FLT-23", "FLT-24", "FLT-25", "FLT-26", "FLT-28"), waiting(cached, "FLT-30"))
+		waiting(handlers, "FLT-19", "FLT-21", "FLT-22", "FLT-23", "FLT-24", "FLT-25", "FLT-26", "FLT-28"))
 }
 
 func askRows() []scenario {
@@ -180,7 +179,7 @@ func restRows() []scenario {
 			{id: "FUN-10", run: each(rowCaughtError)}, {id: "FUN-11", run: each(rowPrevious)}, {id: "FUN-12", run: each(rowFinal)},
 			{id: "FUN-13", run: rowNothingBefore}, {id: "FUN-14", run: each(rowEditedBefore)}, {id: "FUN-19", run: each(rowFuncInside)},
 		},
-		waiting(cached, "FUN-07", "FUN-08"), foreign(compiled, "FUN-15", "FUN-17", "FUN-18", "FUN-21"),
+		foreign(compiled, "FUN-15", "FUN-17", "FUN-18", "FUN-21"),
 		[]scenario{
 			{id: "FUN-22", run: all(notByPosition), differs: strictly},
 			{id: "FUN-20", run: each(rowDrainedFunction)}, {id: "RUN-03", run: each(rowDrained)}, {id: "RUN-04", run: each(rowDrainedExit)},

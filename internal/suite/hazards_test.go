@@ -30,7 +30,7 @@ func TestHazards(t *testing.T) {
 		{id: "H14", run: each(joinCannotFire, halfAJoinIsForgotten)},
 		{id: "H15", run: notByPosition},
 		{id: "H16", run: each(goingBackAsksAgain)},
-		{id: "H17", waits: "a cache of nodes: there is none, so nothing is stale"},
+		{id: "H17", run: each(cacheOfOtherCode, cacheOfFailures)},
 		{id: "H18", run: each(childrenByName)},
 		{id: "H19", run: branchesDoNotMix},
 		{id: "H20", run: each(noSharedMemory)},
