@@ -65,7 +65,10 @@ func (s *scope) child(ctx context.Context, c calling) (*loop, error) {
 	}
 	defer t.release(l)
 	l.waited = pos != nil && l.root.waited
-	if l.pos = pos; pos == nil || l.stateless {
+	if l.pos = pos; pos != nil && pos.Frame != nil {
+		l.frame = pos.Frame
+	}
+	if pos == nil || l.stateless {
 		if err := l.open(ctx, c, pos); err != nil {
 			return nil, err
 		}
