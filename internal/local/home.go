@@ -135,7 +135,7 @@ func (h *Home) Queue(cps []*core.Checkpoint) {
 // Under Async one super-step may be in flight and one wait. Under Exit only the newest checkpoint is kept.
 func (h *Home) Commit(ctx context.Context, c core.Commit) error {
 	h.mu.Lock()
-	if h.run.Mode != core.Sync && h.since.IsZero() && (c.Next != nil || len(c.Ended) > 0) {
+	if h.run.Mode != core.Sync && h.since.IsZero() && !c.Lazy && (c.Next != nil || len(c.Ended) > 0) {
 		h.since = time.Now()
 	}
 	h.enqueue(c)
