@@ -21,6 +21,7 @@ type StateError = guard.StateError
 // layout knows the channels of one state type. It is built once and immutable.
 type layout struct {
 	of     reflect.Type
+	to     reflect.Type // pointers to it
 	fields []layoutField
 	names  []string
 }
@@ -42,7 +43,7 @@ func layoutOf(t reflect.Type) (*layout, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("the state %s is not a struct of channels", t)
 	}
-	l := &layout{of: t}
+	l := &layout{of: t, to: reflect.PointerTo(t)}
 	faults := l.add(t, t.Name(), nil)
 	for _, f := range l.fields {
 		if j := slices.Index(l.names, f.name); j >= 0 {
@@ -129,7 +130,7 @@ func (l *layout) fingerprint() string {
 // open returns the channels of a state, which must be a pointer to the layout's type, in room if they fit.
 func (l *layout) open(state any, room []channel) ([]channel, error) {
 	v := reflect.ValueOf(state)
-	if !v.IsValid() || v.Type() != reflect.PointerTo(l.of) || v.IsNil() {
+	if !v.IsValid() || v.Type() != l.to || v.IsNil() {
 		return nil, fmt.Errorf("the state is a %T, want a *%s that is not nil", state, l.of)
 	}
 	out := room[:0]

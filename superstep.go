@@ -164,8 +164,9 @@ func (r *round) enter(ctx context.Context, i int) {
 
 // gather takes ended tasks in as they come. The last ones are left to the commit that ends the super-step.
 func (r *round) gather(ctx context.Context, cancel context.CancelCauseFunc, ends chan int, left int) error {
+	var batch []int
 	for left > 0 {
-		batch := []int{<-ends}
+		batch = append(batch[:0], <-ends)
 		for more := true; more; {
 			select {
 			case i := <-ends:

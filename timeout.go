@@ -67,9 +67,9 @@ func (r *round) limited(ctx context.Context) (_ context.Context, over func()) {
 		return ctx, func() {}
 	}
 	r.limit = &SuperStepTimeoutError{Thread: r.loop.name, Path: r.loop.path, After: after}
-	ctx, cancel := context.WithTimeoutCause(ctx, after, r.limit)
-	return ctx, func() {
-		r.expired = r.tooLate(ctx)
+	timed, cancel := context.WithTimeoutCause(ctx, after, r.limit)
+	return timed, func() {
+		r.expired = r.tooLate(timed)
 		cancel()
 	}
 }

@@ -60,8 +60,12 @@ func ID(parts ...string) string {
 	var room [256]byte
 	b := room[:0]
 	for _, p := range parts {
-		b = append(strconv.AppendInt(b, int64(len(p)), 10), ':')
-		b = append(b, p...)
+		if n := len(p); n < 10 { // most are
+			b = append(b, '0'+byte(n))
+		} else {
+			b = strconv.AppendInt(b, int64(n), 10)
+		}
+		b = append(append(b, ':'), p...)
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
