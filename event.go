@@ -63,9 +63,10 @@ type Event struct {
 	after    int64 // of a custom event: the newest fact that it came after, as far as its run knows
 }
 
-// Snapshot is the checkpoint that an event is about as it stood when it was made, its tasks due: of EventCheckpoint its
-// own, of EventResumed and EventFinished the thread's head. Of other events, and where Prune took it, it is nil. It is
-// read or encoded when it is asked for. It may be asked for at any time.
+// Snapshot is how things stood at an event: of EventCheckpoint the checkpoint as it was made, its tasks due; of
+// EventResumed and EventFinished the head, with what of its tasks had ended, their children and which questions were open in
+// them, those of their children too. Of other events, and where Prune took it, it is nil. It is read or encoded when it is
+// asked for, and may be asked for at any time.
 func (e Event) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if e.snapshot == nil {
 		return nil, nil
@@ -135,7 +136,7 @@ func bare(identity string, cp *core.Checkpoint, run *core.Run, topology *core.To
 		return nil, err
 	}
 	for _, task := range core.Plan(cp, identity, string(out.Path)) {
-		state := TaskState{ID: task.ID, Node: task.Node, Path: task.Path(), State: "due"}
+		state := TaskState{ID: task.ID, Node: task.Node, Path: task.Path(), State: "due", Arg: task.Arg}
 		if n, ok := topology.Node(task.Node); ok {
 			state.Kind = string(n.Kind)
 		}

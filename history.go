@@ -33,16 +33,18 @@ type Snapshot struct {
 
 // TaskState is how one task of the super-step after a checkpoint stands.
 type TaskState struct {
-	ID        string     `json:"id"`
-	Node      string     `json:"node"`
-	Kind      string     `json:"kind"` // node, worker, or without a function that would run again: ask, child
-	Path      string     `json:"path"`
-	State     string     `json:"state"` // due, done, failed, waiting
-	Error     string     `json:"error,omitempty"`
-	Tries     int        `json:"tries,omitempty"`
-	Cached    bool       `json:"cached,omitempty"` // its result is of an earlier task like it; the node was not entered
-	Steps     []string   `json:"steps,omitempty"`  // names of recorded steps
-	Questions []Question `json:"questions,omitempty"`
+	ID     string   `json:"id"`
+	Node   string   `json:"node"`
+	Kind   string   `json:"kind"` // node, worker, or without a function that would run again: ask, child
+	Path   string   `json:"path"`
+	State  string   `json:"state"` // due, done, failed, waiting
+	Error  string   `json:"error,omitempty"`
+	Tries  int      `json:"tries,omitempty"`
+	Cached bool     `json:"cached,omitempty"` // its result is of an earlier task like it; the node was not entered
+	Steps  []string `json:"steps,omitempty"`  // names of recorded steps
+	// Arg is a worker's payload, in the snapshots of events.
+	Arg       json.RawMessage `json:"arg,omitempty"`
+	Questions []Question      `json:"questions,omitempty"`
 	// Children are the runs of children that the task began, as they stand. In a History they are left out: read the
 	// snapshot, or the history of the path.
 	Children []*Snapshot `json:"children,omitempty"`

@@ -43,6 +43,7 @@ type loop struct {
 	mint      func() (int64, string)
 	begun     []*core.Checkpoint         // what this start made before the loop
 	before    string                     // id of the one before those
+	taken     []*core.Question           // whose answers came with this start
 	live      *ring                      // of the thread, in the root; nil: nobody hears custom events
 	heads     map[int64]*core.Checkpoint // without storage: what children remember
 

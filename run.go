@@ -348,7 +348,7 @@ func (t *Thread) runUnkept(ctx context.Context, d core.Def, run *core.Run, cfg *
 		return nil, err
 	}
 	defer leave()
-	l.tellStart()
+	l.tellStart(nil)
 	stop, cause, err := l.run(ctx)
 	if err != nil {
 		return nil, err

@@ -94,14 +94,19 @@ func (l *loop) failedBefore(task string) *core.Ended {
 	return nil
 }
 
-// tellStart tells what a verb stored before the loop began.
-func (l *loop) tellStart() {
+// tellStart tells what a verb stored before the loop began; stood is how the head stood, for a run that goes on.
+func (l *loop) tellStart(stood func(context.Context) (*Snapshot, error)) {
 	run := l.pos.Run
 	e := Event{Kind: EventAccepted, At: run.Accepted, Seq: run.Seq}
 	if run.Resumed {
-		e.Kind, e.At, e.snapshot = EventResumed, time.Now().UTC(), l.snapshot(l.pos.Head, "", 0)
+		e.Kind, e.At, e.snapshot = EventResumed, time.Now().UTC(), stood
 	}
 	l.emit(e)
+	for _, q := range l.taken {
+		answer := Event{Kind: EventAnswer, At: q.Asked, Seq: q.Seq, Run: run.ID, Attempt: run.Attempt, Node: q.Node, Task: q.Task, Name: q.Name, Key: q.Key}
+		answer.Question, answer.State, answer.Path = q.ID, string(q.State), above(q.Path)
+		l.sink(answer)
+	}
 	l.tellBegun()
 }
 

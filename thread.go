@@ -246,7 +246,7 @@ func (t *Thread) execute(ctx context.Context, l *loop, home *local.Home) (*Outco
 	said, unsay := t.eng.join(t.id)
 	defer unsay()
 	if l.live = said; l.sink != nil {
-		l.tellStart()
+		l.tellStart(t.headAt(home.Run().Seq))
 	}
 	settled := false
 	defer func() {
@@ -293,9 +293,13 @@ func (t *Thread) outcome(ctx context.Context, l *loop, run *core.Run, stop *core
 		}
 	}
 	if l.sink != nil {
+		stood := l.snapshot(l.pos.Head, "", 0)
+		if stop.Seq > 0 {
+			stood = t.headAt(stop.Seq)
+		}
 		l.sink(Event{
 			Kind: EventFinished, Seq: stop.Seq, At: time.Now().UTC(), Run: run.ID, Attempt: run.Attempt,
-			State: string(stop.Status), Node: stop.ErrorNode, Error: stop.Error, Outcome: out, snapshot: l.snapshot(l.pos.Head, "", 0),
+			State: string(stop.Status), Node: stop.ErrorNode, Error: stop.Error, Outcome: out, snapshot: stood,
 		})
 	}
 	return out, err

@@ -159,6 +159,7 @@ func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, taken [
 	pos.Head.Graph = len(run.Graphs) - 1
 	l := t.newLoop(d, pos, home, cfg).starting(cps, nil)
 	l.afterDrift = drift
+	l.taken = taken
 	for _, q := range taken {
 		l.delivered = append(l.delivered, q.ID)
 	}

@@ -123,11 +123,16 @@ func (t *Thread) factEvent(r *records.Reader, f *records.Fact) (Event, error) {
 		cp := f.Checkpoint
 		e.Kind, e.Step, e.Checkpoint, e.Source, e.Quiet = EventCheckpoint, cp.Step, cp.ID, string(cp.Source), cp.Quiet
 		e.Path, e.At = pathOf(cp), local.StampOf(cp.ID).UTC()
-		e.snapshot = t.reading(func(r *records.Reader) (*records.Stored, error) {
+		e.snapshot = t.reading(func(r *records.Reader) (*Snapshot, error) {
+			find := r.Checkpoint
 			if cp.Frame != nil {
-				return r.Nested(cp.N)
+				find = r.Nested
 			}
-			return r.Checkpoint(cp.N)
+			s, err := find(cp.N)
+			if err != nil || s == nil {
+				return nil, err
+			}
+			return t.bareOf(r, s)
 		})
 	case f.Ended != nil:
 		topology, err := r.Topology(f.Under)
@@ -142,12 +147,12 @@ func (t *Thread) factEvent(r *records.Reader, f *records.Fact) (Event, error) {
 		e.Cached = f.Step.Cached
 	case f.Question != nil:
 		q := f.Question
-		if i := strings.LastIndex(q.Path, "|"); i >= 0 {
-			e.Path = q.Path[:i]
-		}
+		e.Path = above(q.Path)
 		e.Kind, e.Node, e.Task, e.Name, e.Key, e.At = EventAnswer, q.Node, q.Task, q.Name, q.Key, q.Asked
 		if e.Question, e.State = q.ID, string(q.State); q.State == core.QuestionOpen {
 			e.Kind, e.Data = EventQuestion, q.Body
+		} else {
+			e.Step = 0 // it comes from outside of any
 		}
 	default:
 		e.Kind, e.At, e.State, e.Error = EventFinished, f.Run.Accepted, string(f.Run.Status), f.Run.Error
@@ -157,7 +162,7 @@ func (t *Thread) factEvent(r *records.Reader, f *records.Fact) (Event, error) {
 			}
 		}
 		if e.Kind != EventAccepted {
-			e.snapshot = t.reading(func(r *records.Reader) (*records.Stored, error) { return r.HeadAt(f.Seq) })
+			e.snapshot = t.headAt(f.Seq)
 		}
 	}
 	return e, nil
@@ -172,6 +177,12 @@ func (e *Event) end(topology *core.Topology, ended *core.Ended) {
 	}
 }
 
+// above is the path of the child around a task.
+func above(task string) string {
+	i := strings.LastIndex(task, "|")
+	return task[:max(i, 0)]
+}
+
 func pathOf(cp *core.Checkpoint) string {
 	if cp.Frame == nil {
 		return ""
@@ -179,22 +190,84 @@ func pathOf(cp *core.Checkpoint) string {
 	return cp.Frame.Path
 }
 
-// reading is an event's way to a stored checkpoint.
-func (t *Thread) reading(find func(*records.Reader) (*records.Stored, error)) func(context.Context) (*Snapshot, error) {
+// reading is an event's way to what is stored.
+func (t *Thread) reading(look func(*records.Reader) (*Snapshot, error)) func(context.Context) (*Snapshot, error) {
 	return func(ctx context.Context) (out *Snapshot, err error) {
 		err = t.read(ctx, func(tx storage.Tx, seen *local.Seen) error {
 			if out = nil; seen.Info == nil {
 				return nil
 			}
-			r := records.NewReader(t.eng.store.Box, tx, seen.Info)
-			s, err := find(r)
-			if err == nil && s != nil {
-				out, err = t.bareOf(r, s)
-			}
+			out, err = look(records.NewReader(t.eng.store.Box, tx, seen.Info))
 			return err
 		})
 		return out, err
 	}
+}
+
+// headAt is an event's way to the thread's head as it stood at a fact.
+func (t *Thread) headAt(seq int64) func(context.Context) (*Snapshot, error) {
+	return t.reading(func(r *records.Reader) (*Snapshot, error) {
+		s, err := r.HeadAt(seq)
+		if err != nil || s == nil {
+			return nil, err
+		}
+		out, err := t.familyAt(r, s, seq)
+		if err != nil {
+			return nil, err
+		}
+		ended, err := r.Ended(s.Checkpoint.N)
+		if err != nil {
+			return nil, err
+		}
+		open, err := r.OpenAt(seq)
+		if err != nil {
+			return nil, err
+		}
+		for i := range out.Tasks {
+			task := &out.Tasks[i]
+			for _, e := range ended {
+				if e.Result.Task.ID == task.ID && e.Seq < seq {
+					task.State, task.Error, task.Tries = "done", e.Error, e.Tries
+					if e.Failed {
+						task.State = "failed"
+					}
+				}
+			}
+			for j := range open {
+				if q := &open[j]; q.Task == task.ID || len(q.Under) > 0 && q.Under[0].Task == task.ID {
+					task.State, task.Questions = "waiting", append(task.Questions, questionOf(q))
+				}
+			}
+		}
+		return out, nil
+	})
+}
+
+// familyAt is a checkpoint, with those of the children that its tasks had begun as they stood at a fact.
+func (t *Thread) familyAt(r *records.Reader, s *records.Stored, seq int64) (*Snapshot, error) {
+	out, err := t.bareOf(r, s)
+	if err != nil {
+		return nil, err
+	}
+	frames, err := r.Frames(s.Checkpoint.N)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range frames {
+		head, err := r.NestedAt(f, seq)
+		if err != nil {
+			return nil, err
+		}
+		if head == nil {
+			continue
+		}
+		child, err := t.familyAt(r, head, seq)
+		if err != nil {
+			return nil, err
+		}
+		out.adopt(f, depthOf(s.Checkpoint.Frame), child)
+	}
+	return out, nil
 }
 
 // errLeft and errEnded end streams.

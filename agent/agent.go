@@ -24,6 +24,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/stream"
 )
 
 // Chat is the state of the loop.
@@ -138,13 +139,34 @@ func (l *loop) think(ctx context.Context, s *Chat) error {
 	for _, t := range l.Tools {
 		r.Tools = append(r.Tools, t.Spec)
 	}
-	reply, err := pawl.Step(ctx, "reply", func(ctx context.Context) (Message, error) { return l.Model.Reply(ctx, r) })
+	reply, err := pawl.Step(ctx, "reply", func(ctx context.Context) (Message, error) { return l.reply(ctx, r) })
 	if err != nil {
 		return err
 	}
 	reply.ID, reply.Role = "", Assistant
 	reply.Calls = named(reply.Calls, s.Messages.Len())
 	return s.Put(reply)
+}
+
+// reply asks the model, and passes on what it says meanwhile.
+func (l *loop) reply(ctx context.Context, r Request) (Message, error) {
+	m, ok := l.Model.(Speaker)
+	if !ok {
+		return l.Model.Reply(ctx, r)
+	}
+	id, n := messageID(ctx), 0
+	return m.Speak(ctx, r, func(text string) error {
+		n++
+		return stream.Say(ctx, stream.Token{Message: id, Index: n - 1, Text: text})
+	})
+}
+
+// messageID names the message that a task makes, the same on every entry; empty outside of a run.
+func messageID(ctx context.Context) string {
+	if t, ok := pawl.TaskFrom(ctx); ok {
+		return t.Info().Task
+	}
+	return ""
 }
 
 // whole is what a model reads: its calls as they were made, and a result for every call. Models refuse a call without one,

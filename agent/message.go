@@ -54,6 +54,14 @@ type Model interface {
 	Reply(ctx context.Context, r Request) (Message, error)
 }
 
+// Speaker is a Model that says its reply as it makes it. Speak is Reply that hands each piece of the text to say, in order,
+// before it returns the whole. Pieces are no facts: whoever streams the run sees them, nothing keeps them. An error of say
+// ends the reply.
+type Speaker interface {
+	Model
+	Speak(ctx context.Context, r Request, say func(text string) error) (Message, error)
+}
+
 // ModelFunc is a function that is a model.
 type ModelFunc func(ctx context.Context, r Request) (Message, error)
 

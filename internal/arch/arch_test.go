@@ -30,7 +30,8 @@ var allowed = map[string][]string{
 	"approval": {".", "audit", "storage", "internal/core", "internal/tally"},
 	"effect":   {".", "approval", "audit", "storage", "internal/core", "internal/schema", "internal/tally"},
 	"store":    {".", "storage", "internal/records"},
-	"agent":    {".", "internal/schema"},
+	"agent":    {".", "internal/schema", "stream"},
+	"stream":   {"."},
 
 	"internal/core":    {},
 	"internal/guard":   {},
@@ -41,7 +42,7 @@ var allowed = map[string][]string{
 }
 
 // pure packages use the standard library and google/uuid only.
-var pure = []string{".", "storage", "audit/proof", "worker", "redact", "memdb", "draw", "internal/core", "internal/guard", "internal/records", "internal/local", "internal/schema"}
+var pure = []string{".", "storage", "audit/proof", "worker", "redact", "memdb", "draw", "stream", "internal/core", "internal/guard", "internal/records", "internal/local", "internal/schema"}
 
 type pkg struct {
 	ImportPath string

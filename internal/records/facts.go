@@ -3,6 +3,7 @@ package records
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
 	"github.com/pawl-dev/pawl/storage"
@@ -195,10 +196,17 @@ func (r *Reader) nestedFacts(after int64) ([]Fact, error) {
 }
 
 // HeadAt reads the thread's newest checkpoint of when a fact was stored; nil: there was none, or it is gone.
-func (r *Reader) HeadAt(seq int64) (*Stored, error) {
-	const page = 64
+func (r *Reader) HeadAt(seq int64) (*Stored, error) { return newestAt(seq, r.Checkpoints) }
+
+// NestedAt is HeadAt for a run of a child.
+func (r *Reader) NestedAt(f *core.Frame, seq int64) (*Stored, error) {
+	return newestAt(seq, func(before int64, limit int) ([]*Stored, error) { return r.NestedIn(f, before, limit) })
+}
+
+func newestAt(seq int64, read func(before int64, limit int) ([]*Stored, error)) (*Stored, error) {
+	const page = 16
 	for before := int64(0); ; {
-		stored, err := r.Checkpoints(before, page)
+		stored, err := read(before, page)
 		if err != nil {
 			return nil, err
 		}
@@ -211,4 +219,25 @@ func (r *Reader) HeadAt(seq int64) (*Stored, error) {
 			return nil, nil
 		}
 	}
+}
+
+// OpenAt reads the questions that were open when a fact was stored, in the order of asking.
+func (r *Reader) OpenAt(seq int64) ([]core.Question, error) {
+	rows, err := r.Tx.List(Question, storage.Query{Index: "by_thread", Range: storage.Range{Prefix: []any{r.Info.N}}})
+	if err != nil {
+		return nil, err
+	}
+	var out []core.Question
+	for _, row := range rows {
+		q, err := r.Box.ReadQuestion(row)
+		if err != nil {
+			return nil, err
+		}
+		if open := q.State == core.QuestionOpen || q.State == core.QuestionSubmitted; q.AskedSeq < seq && (open || q.Seq > seq) {
+			q.State, q.Answer, q.AnsweredBy, q.AnsweredAt, q.Reason = core.QuestionOpen, nil, "", time.Time{}, ""
+			out = append(out, *q)
+		}
+	}
+	sortQuestions(out)
+	return out, nil
 }

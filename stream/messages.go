@@ -1,0 +1,125 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Token is a piece of a message that is being made.
+type Token struct {
+	Message string `json:"message"` // id of the message; of one without an id that of the task
+	Index   int    `json:"index"`   // from 0
+	Text    string `json:"text"`    // what it adds
+}
+
+const tokenEvent = "pawl.token"
+
+// Say tells a token from inside a node, as [pawl.Emit] tells an event. The whole message, written under that id, is not
+// shown again to those who were shown all of its tokens.
+func Say(ctx context.Context, t Token) error { return pawl.Emit(ctx, tokenEvent, t) }
+
+// telling is how much of a message was shown. A whole one, or one that was in the state, is not shown again.
+type telling struct {
+	whole bool
+	try   int
+	next  int // index of the next token; -1: some were missed
+}
+
+func (p *projection) said() {
+	e := p.event
+	if e.Name != tokenEvent {
+		p.show(Custom, Said{Name: e.Name, Value: e.Data, Node: e.Node, Task: e.Task, Try: e.Try})
+		return
+	}
+	var t Token
+	if json.Unmarshal(e.Data, &t) != nil {
+		return
+	}
+	at := p.told[t.Message]
+	if at == nil || at.try != e.Try && !at.whole {
+		at = &telling{try: e.Try}
+		p.told[t.Message] = at
+	}
+	if at.next == t.Index {
+		at.next++
+	} else {
+		at.next = -1
+	}
+	if p.event.Path == "" || p.view.Children {
+		p.show(Messages, Message{ID: t.Message, Node: e.Node, Task: e.Task, Try: e.Try, Token: &t})
+	}
+}
+
+// lost notes that nobody knows what was said.
+func (p *projection) lost(n int) {
+	for _, at := range p.told {
+		at.next = -1
+	}
+	p.show(Custom, Said{Lost: n})
+}
+
+// messages shows the messages that a task wrote, those with an id once.
+func (p *projection) messages(doc json.RawMessage) {
+	for _, m := range split(doc) {
+		id := idOf(m)
+		if id == "" && p.told[p.event.Task] != nil {
+			id = p.event.Task // its tokens were said under that
+		}
+		if at := p.told[id]; id != "" && at != nil && (at.whole || at.next > 0) {
+			at.whole = true
+			p.parts++
+			continue
+		}
+		if id != "" {
+			p.told[id] = &telling{whole: true}
+		}
+		p.show(Messages, Message{ID: id, Node: p.event.Node, Task: p.event.Task, Whole: m})
+	}
+}
+
+// known notes the messages of a state that no task of the run wrote: its input, and what was there before.
+func (p *projection) known(s *pawl.Snapshot) {
+	path := p.event.Path
+	news := p.began[path]
+	if p.began[path] = false; news && p.event.Source == "loop" {
+		return
+	}
+	var state map[string]json.RawMessage
+	if json.Unmarshal(s.Values, &state) != nil {
+		return
+	}
+	for _, m := range split(state[p.channel]) {
+		if id := idOf(m); id != "" && p.told[id] == nil {
+			p.told[id] = &telling{whole: true}
+		}
+	}
+	for _, task := range s.Tasks {
+		for _, child := range task.Children {
+			p.known(child)
+		}
+	}
+}
+
+// split finds the messages in what a channel holds: a list of them, or one.
+func split(doc json.RawMessage) []json.RawMessage {
+	var list []json.RawMessage
+	if json.Unmarshal(doc, &list) == nil {
+		return list
+	}
+	if idOf(doc) != "" {
+		return []json.RawMessage{doc}
+	}
+	return nil
+}
+
+func idOf(doc json.RawMessage) string {
+	var m struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(doc, &m) != nil {
+		return ""
+	}
+	return m.ID
+}
