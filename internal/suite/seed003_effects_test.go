@@ -2,7 +2,7 @@ package suite
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/pawl-dev/pawl"
@@ -11,7 +11,7 @@ import (
 )
 
 // namedEffects makes an effect of each name, by effects of their own or by one effect under references, and then waits.
-func namedEffects(target *pawltest.Target, own bool, names ...string) *pawl.Builder[found] {
+func namedEffects(target *pawltest.Target, own bool, names ...string) (procedure, []pawl.Usable) {
 	effects := map[string]wiring{}
 	uses := []pawl.Usable{say}
 	for _, name := range names {
@@ -26,7 +26,7 @@ func namedEffects(target *pawltest.Target, own bool, names ...string) *pawl.Buil
 			effects[name] = effects[names[0]]
 		}
 	}
-	return pawl.New[found]("effects").Node("calls", func(ctx context.Context, s *found) error {
+	return func(ctx context.Context, _ string) (map[string]string, error) {
 		got := map[string]string{}
 		for _, name := range names {
 			ref := effect.Ref("of", name)
@@ -35,38 +35,42 @@ func namedEffects(target *pawltest.Target, own bool, names ...string) *pawl.Buil
 			}
 			r, err := effects[name].Do(ctx, ref, transfer{To: name, Amount: "1.00", Currency: "EUR"})
 			if err != nil {
-				return err
+				return nil, err
 			}
 			got[name] = r.ID
 		}
-		if _, err := say.Ask(ctx, "Go on?"); err != nil {
-			return err
-		}
-		for name, id := range got {
-			s.Got.Set(name, id)
-		}
-		return nil
-	}, pawl.Uses(uses...)).Edge(pawl.Start, "calls")
+		_, err := say.Ask(ctx, "Go on?")
+		return got, err
+	}, uses
 }
 
 // effectsMoved pauses behind two effects and goes on under code that has others; refused is the first difference where
 // it must not.
-func effectsMoved(t *testing.T, h *home, own bool, names []string, refused string) {
+func effectsMoved(t *testing.T, h *home, in shape, own bool, names []string, refused string) {
 	target, id := pawltest.NewTarget(pawltest.TargetOpaque), t.Name()
-	old := firmIn(t, h)
-	th := build(t, namedEffects(target, own, "A", "B")).Thread(old.eng, id)
-	out, err := start(th.Thread)
+	channel := ""
+	thread := func(names ...string) *pawl.Thread {
+		calls, uses := namedEffects(target, own, names...)
+		g, c, err := in(calls, uses...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eng := firmIn(t, h).eng
+		if channel, err = c, eng.Register(g); err != nil {
+			t.Fatal(err)
+		}
+		return eng.Thread("calls", id)
+	}
+	th := thread("A", "B")
+	out, err := start(th)
 	q := paused(t, out, err, 1)[0]
 	before := history(t, th)
 	saw(t, target, 2, 0, 2)
 
-	now := firmIn(t, h)
-	th = build(t, namedEffects(target, own, names...)).Thread(now.eng, id)
-	out, err = resume(th.Thread, q.ID, "yes")
+	th = thread(names...)
+	out, err = resume(th, q.ID, "yes")
 	if refused != "" {
-		if v := (*pawl.VersionError)(nil); !errors.As(err, &v) || v.First != `declared uses of node "calls": `+refused {
-			t.Fatalf("outcome %v, error %v; want %s", out, err, refused)
-		}
+		refusedFor(t, out, err, refused)
 		saw(t, target, 2, 0, 2)
 		same(t, "history", history(t, th), before)
 		return
@@ -85,6 +89,6 @@ func effectsMoved(t *testing.T, h *home, own bool, names []string, refused strin
 	}
 	saw(t, target, rows, 0, rows)
 	same(t, "names with a row", len(want), len(names))
-	finished(t, out, err, `{"got":`+compact(want)+`}`)
-	atEnd(t, th.Thread, before)
+	finished(t, out, err, fmt.Sprintf(`{%q:%s}`, channel, compact(want)))
+	atEnd(t, th, before)
 }

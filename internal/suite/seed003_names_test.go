@@ -11,8 +11,7 @@ import (
 )
 
 // notByPosition runs its lines of steps, questions and effects, for changes of the code between a pause and its answer:
-// in node functions, in the functional style, and steps one level down. Questions and effects of other depths are not
-// among them.
+// in a node, in the functional style, and there up to three functions deep.
 func notByPosition(t *testing.T, _ *report) {
 	changes := []struct {
 		name  string
@@ -23,26 +22,29 @@ func notByPosition(t *testing.T, _ *report) {
 		{"one inserted above", []string{"zero", "A", "B"}, "was A, B, is A, B, zero"},
 		{"the first removed", []string{"B"}, "was A, B, is B"},
 	}
+	places := map[string]shape{"in a node": inNode}
+	for depth := range 4 {
+		places[fmt.Sprintf("in a function %d deep", depth)] = inFunc(depth)
+	}
 	for _, c := range changes {
-		t.Run(c.name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, h *home) {
-				t.Run("steps", func(t *testing.T) { stepsMoved(t, h, inNode, inOrder, c.names) })
-				t.Run("steps of branches", func(t *testing.T) { stepsMoved(t, h, inNode, pawl.All, c.names) })
-				t.Run("steps of a function", func(t *testing.T) { stepsMoved(t, h, inFunc, inOrder, c.names) })
-				t.Run("steps of branches of a function", func(t *testing.T) { stepsMoved(t, h, inFunc, pawl.All, c.names) })
-				t.Run("steps of a function in a function", func(t *testing.T) { stepsMoved(t, h, oneDown, inOrder, c.names) })
-				t.Run("questions by key", func(t *testing.T) { questionsMoved(t, h, keyedQuestions, c.names, "") })
-				t.Run("questions by name", func(t *testing.T) { questionsMoved(t, h, namedQuestions, c.names, c.uses) })
+		withSay := c.uses
+		if withSay != "" {
+			withSay = strings.NewReplacer("was A, B", "was A, B, say", "is A, B, zero", "is A, B, say, zero", "is B", "is B, say").Replace(withSay)
+		}
+		for place, in := range places {
+			t.Run(c.name+"/"+place, func(t *testing.T) {
+				onEach(t, func(t *testing.T, h *home) {
+					t.Run("steps", func(t *testing.T) { stepsMoved(t, h, in, inOrder, c.names) })
+					t.Run("steps of branches", func(t *testing.T) { stepsMoved(t, h, in, pawl.All, c.names) })
+					t.Run("questions by key", func(t *testing.T) { questionsMoved(t, h, in, false, c.names, "") })
+					t.Run("questions by name", func(t *testing.T) { questionsMoved(t, h, in, true, c.names, c.uses) })
+				})
+				onEachMoney(t, func(t *testing.T, h *home) {
+					t.Run("effects by reference", func(t *testing.T) { effectsMoved(t, h, in, false, c.names, "") })
+					t.Run("effects by name", func(t *testing.T) { effectsMoved(t, h, in, true, c.names, withSay) })
+				})
 			})
-			onEachMoney(t, func(t *testing.T, h *home) {
-				uses := c.uses
-				if uses != "" {
-					uses = strings.NewReplacer("was A, B", "was A, B, say", "is A, B, zero", "is A, B, say, zero", "is B", "is B, say").Replace(uses)
-				}
-				t.Run("effects by reference", func(t *testing.T) { effectsMoved(t, h, false, c.names, "") })
-				t.Run("effects by name", func(t *testing.T) { effectsMoved(t, h, true, c.names, uses) })
-			})
-		})
+		}
 	}
 }
 
@@ -59,37 +61,38 @@ func inOrder(ctx context.Context, fns ...func(context.Context) error) error {
 type (
 	// together runs functions, at once or not.
 	together func(context.Context, ...func(context.Context) error) error
-	// procedure is what calls steps, without the graph around it.
+	// procedure is what calls steps, asks or dispatches, without the graph around it.
 	procedure func(ctx context.Context, _ string) (map[string]string, error)
+	// shape is a graph named "calls" around a procedure that uses what it declares. It says the channel of the result.
+	shape func(calls procedure, uses ...pawl.Usable) (g pawl.Registrable, channel string, err error)
 )
 
-// inNode, inFunc and oneDown are graphs around a procedure.
-func inNode(calls procedure) (pawl.Registrable, string, error) {
-	g, err := pawl.New[found]("steps").Node("calls", func(ctx context.Context, s *found) error {
+func inNode(calls procedure, uses ...pawl.Usable) (pawl.Registrable, string, error) {
+	g, err := pawl.New[found]("calls").Node("calls", func(ctx context.Context, s *found) error {
 		got, err := calls(ctx, "")
 		for name, result := range got {
 			s.Got.Set(name, result)
 		}
 		return err
-	}, pawl.Uses(say)).Edge(pawl.Start, "calls").Build()
+	}, pawl.Uses(uses...)).Edge(pawl.Start, "calls").Build()
 	return g, "got", err
 }
 
-func inFunc(calls procedure) (pawl.Registrable, string, error) {
-	f, err := pawl.Func("steps", calls, pawl.Uses(say))
-	return f, "output", err
-}
-
-func oneDown(calls procedure) (pawl.Registrable, string, error) {
-	inner, err := pawl.Func("inner", calls, pawl.Uses(say))
-	if err != nil {
-		return nil, "", err
+// inFunc is a function that is called by others, depth of them.
+func inFunc(depth int) shape {
+	return func(calls procedure, uses ...pawl.Usable) (pawl.Registrable, string, error) {
+		f, err := pawl.Func("calls", calls, pawl.Uses(uses...))
+		for range depth {
+			if err != nil {
+				return nil, "", err
+			}
+			child := f.Child("inner")
+			f, err = pawl.Func("calls", func(ctx context.Context, in string) (map[string]string, error) {
+				return child.Call(ctx, in)
+			}, pawl.Uses(child))
+		}
+		return f, "output", err
 	}
-	child := inner.Child("inner")
-	f, err := pawl.Func("steps", func(ctx context.Context, in string) (map[string]string, error) {
-		return child.Call(ctx, in)
-	}, pawl.Uses(child))
-	return f, "output", err
 }
 
 // namedSteps calls a step of each name and then waits.
@@ -122,23 +125,23 @@ func namedSteps(l *ledger, run together, names ...string) procedure {
 	}
 }
 
-func stepsMoved(t *testing.T, h *home, graph func(procedure) (pawl.Registrable, string, error), run together, names []string) {
+func stepsMoved(t *testing.T, h *home, in shape, run together, names []string) {
 	l, id := newLedger(t), t.Name()
-	was, _, err := graph(namedSteps(l, run, "A", "B"))
+	was, _, err := in(namedSteps(l, run, "A", "B"), say)
 	if err != nil {
 		t.Fatal(err)
 	}
-	is, channel, err := graph(namedSteps(l, run, names...))
+	is, channel, err := in(namedSteps(l, run, names...), say)
 	if err != nil {
 		t.Fatal(err)
 	}
 	old := engine(t, h.open(t), nil, was)
-	out, err := start(old.Thread("steps", id))
+	out, err := start(old.Thread("calls", id))
 	q := paused(t, out, err, 1)[0]
-	before := history(t, old.Thread("steps", id))
+	before := history(t, old.Thread("calls", id))
 	tally(t, l, map[string]int{"entry": 1, "A": 1, "B": 1})
 
-	th := engine(t, h.open(t), nil, is).Thread("steps", id)
+	th := engine(t, h.open(t), nil, is).Thread("calls", id)
 	out, err = resume(th, q.ID, "yes")
 	got, rows := map[string]string{}, map[string]int{"entry": 2, "A": 1, "B": 1}
 	for _, name := range names {
@@ -151,39 +154,68 @@ func stepsMoved(t *testing.T, h *home, graph func(procedure) (pawl.Registrable, 
 	atEnd(t, th, before)
 }
 
-// namedQuestions asks a question of each name with the same body, all of them before it waits.
-func namedQuestions(l *ledger, names ...string) *pawl.Builder[found] {
+// asksAll asks a question for each name with the same body, all of them before it waits: by interrupts of these names, or
+// by one of them under keys.
+func asksAll(l *ledger, own bool, names ...string) (procedure, []pawl.Usable) {
 	var uses []pawl.Usable
-	var asks []pawl.Interrupt[string, string]
+	var asks []func(context.Context) (string, error)
 	for _, name := range names {
+		if !own {
+			asks = append(asks, func(ctx context.Context) (string, error) { return say.Ask(ctx, "Which?", pawl.Key(name)) })
+			continue
+		}
 		in := pawl.Interrupt[string, string]{Name: name}
-		uses, asks = append(uses, in), append(asks, in)
+		uses = append(uses, in)
+		asks = append(asks, func(ctx context.Context) (string, error) { return in.Ask(ctx, "Which?") })
 	}
-	return pawl.New[found]("keyed").Node("asks", func(ctx context.Context, s *found) error {
+	if !own {
+		uses = append(uses, say)
+	}
+	return func(ctx context.Context, _ string) (map[string]string, error) {
 		l.add("entry")
 		var open error
-		got := make([]string, len(names))
-		for i, in := range asks {
-			var err error
-			if got[i], err = in.Ask(ctx, "Which?"); errors.Is(err, pawl.ErrWaiting) {
+		got := map[string]string{}
+		for i, ask := range asks {
+			answer, err := ask(ctx)
+			if errors.Is(err, pawl.ErrWaiting) {
 				open = err
 			} else if err != nil {
-				return err
+				return nil, err
 			}
+			got[names[i]] = answer
 		}
-		for i, name := range names {
-			s.Got.Set(name, got[i])
-		}
-		return open
-	}, pawl.Uses(uses...)).Edge(pawl.Start, "asks")
+		return got, open
+	}, uses
+}
+
+// asking is the graph of the questions.
+func (in shape) asking(t *testing.T, l *ledger, own bool, names ...string) (pawl.Registrable, string) {
+	t.Helper()
+	calls, uses := asksAll(l, own, names...)
+	g, channel, err := in(calls, uses...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, channel
+}
+
+// refusedFor fails unless a verb was refused because of the node's declared uses, in whatever child.
+func refusedFor(t *testing.T, out *pawl.Outcome, err error, uses string) {
+	t.Helper()
+	v := (*pawl.VersionError)(nil)
+	if !errors.As(err, &v) || !strings.HasPrefix(v.First, `declared uses of node "`) || !strings.HasSuffix(v.First, `calls": `+uses) {
+		t.Fatalf("outcome %v, error %v; want %s", out, err, uses)
+	}
 }
 
 // questionsMoved answers two questions and goes on under code that asks others; refused is the first difference where
 // it must not.
-func questionsMoved(t *testing.T, h *home, graph func(*ledger, ...string) *pawl.Builder[found], names []string, refused string) {
+func questionsMoved(t *testing.T, h *home, in shape, own bool, names []string, refused string) {
 	l, id := newLedger(t), t.Name()
-	old := engine(t, h.open(t), nil, build(t, graph(l, "A", "B")))
-	out, err := start(old.Thread("keyed", id))
+	was, channel := in.asking(t, l, own, "A", "B")
+	is, _ := in.asking(t, l, own, names...)
+	old := engine(t, h.open(t), nil, was)
+	out, err := start(old.Thread("calls", id))
 	given := map[string]string{}
 	for _, q := range paused(t, out, err, 2) {
 		name := strings.TrimPrefix(q.Name, "say") + q.Key
@@ -192,19 +224,16 @@ func questionsMoved(t *testing.T, h *home, graph func(*ledger, ...string) *pawl.
 			t.Fatalf("verdict %v, error %v", v, err)
 		}
 	}
-	before := history(t, old.Thread("keyed", id))
+	before := history(t, old.Thread("calls", id))
 
-	now := engine(t, h.open(t), nil, build(t, graph(l, names...)))
-	th := now.Thread("keyed", id)
+	th := engine(t, h.open(t), nil, is).Thread("calls", id)
 	out, err = resume(th)
 	if refused != "" {
-		if v := (*pawl.VersionError)(nil); !errors.As(err, &v) || v.First != `declared uses of node "asks": `+refused {
-			t.Fatalf("outcome %v, error %v; want %s", out, err, refused)
-		}
+		refusedFor(t, out, err, refused)
 		tally(t, l, map[string]int{"entry": 1})
 		same(t, "history", history(t, th), before)
-		out, err = resume(old.Thread("keyed", id))
-		finished(t, out, err, fmt.Sprintf(`{"got":%s}`, compact(given)))
+		out, err = resume(old.Thread("calls", id))
+		finished(t, out, err, fmt.Sprintf(`{%q:%s}`, channel, compact(given)))
 		tally(t, l, map[string]int{"entry": 2})
 		atEnd(t, th, before)
 		return
@@ -220,7 +249,7 @@ func questionsMoved(t *testing.T, h *home, graph func(*ledger, ...string) *pawl.
 		out, err = resume(th, q.ID, "to zero")
 		entries++
 	}
-	finished(t, out, err, fmt.Sprintf(`{"got":%s}`, compact(got)))
+	finished(t, out, err, fmt.Sprintf(`{%q:%s}`, channel, compact(got)))
 	tally(t, l, map[string]int{"entry": entries})
 	atEnd(t, th, before)
 }
