@@ -209,6 +209,22 @@ func TestTimeouts(t *testing.T) {
 		{"the try, which ends as if nothing were", work(0, true), []pawl.NodeOption{pawl.Timeout(time.Minute)}, &pawl.TimeoutError{Node: "only", After: time.Minute}, time.Minute},
 		{"no progress", work(0, false), []pawl.NodeOption{pawl.IdleTimeout(2 * time.Second)}, &pawl.TimeoutError{Node: "only", Idle: true, After: 2 * time.Second}, 2 * time.Second},
 		{"progress for a while", work(10, false), []pawl.NodeOption{pawl.IdleTimeout(2 * time.Second)}, &pawl.TimeoutError{Node: "only", Idle: true, After: 2 * time.Second}, 12 * time.Second},
+		{"heartbeats that are asked for", work(10, false), []pawl.NodeOption{pawl.HeartbeatTimeout(2 * time.Second)}, &pawl.TimeoutError{Node: "only", Idle: true, After: 2 * time.Second}, 12 * time.Second},
+		{"steps where heartbeats are asked for", func(ctx context.Context, _ *note) error {
+			for i := range 10 {
+				if _, err := pawl.Step(ctx, "s", func(ctx context.Context) (int, error) {
+					select {
+					case <-time.After(time.Second):
+						return i, nil
+					case <-ctx.Done():
+						return 0, ctx.Err()
+					}
+				}, pawl.Key(fmt.Sprint(i))); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, []pawl.NodeOption{pawl.HeartbeatTimeout(2 * time.Second)}, &pawl.TimeoutError{Node: "only", Idle: true, After: 2 * time.Second}, 2 * time.Second},
 		{"progress does not extend the try", work(100, false), []pawl.NodeOption{pawl.IdleTimeout(2 * time.Second), pawl.Timeout(30500 * time.Millisecond)},
 			&pawl.TimeoutError{Node: "only", After: 30500 * time.Millisecond}, 30500 * time.Millisecond},
 		{"in time", func(_ context.Context, s *note) error { s.Text.Set("written"); return nil }, []pawl.NodeOption{pawl.IdleTimeout(time.Second), pawl.Timeout(time.Second)}, nil, 0},

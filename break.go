@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/core"
@@ -64,6 +65,25 @@ func breaksOf(d core.Def, run *core.Run) (b core.Breaks) {
 }
 
 func (d *def[S]) stops() core.Breaks { return d.breaks }
+
+// allStops are the graph's breakpoints and those of its children, as child|node.
+func (d *def[S]) allStops() core.Breaks {
+	out := core.Breaks{Before: slices.Clone(d.breaks.Before), After: slices.Clone(d.breaks.After)}
+	for _, name := range slices.Sorted(maps.Keys(d.children)) {
+		child, ok := d.children[name].(interface{ allStops() core.Breaks })
+		if !ok {
+			continue
+		}
+		inside := child.allStops()
+		for _, node := range inside.Before {
+			out.Before = append(out.Before, name+"|"+node)
+		}
+		for _, node := range inside.After {
+			out.After = append(out.After, name+"|"+node)
+		}
+	}
+	return out
+}
 
 // breaksFit refuses breakpoints that would never be reached.
 func (t *Thread) breaksFit(d core.Def, cfg *runConfig) error {

@@ -2,7 +2,9 @@ package pawl_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -184,5 +186,22 @@ func TestBreakpointOfAnUnknownNode(t *testing.T) {
 	_, err = pawl.New[note]("g").Node("a", func(context.Context, *note) error { return nil }).Edge(pawl.Start, "a").BreakAfter("nowhere").Build()
 	if err == nil || !strings.Contains(err.Error(), `breakpoint: there is no node "nowhere"`) {
 		t.Error(err)
+	}
+}
+
+// The breakpoints that a graph was built with are in its description, those of children under the child's name.
+func TestBreakpointsAreDescribed(t *testing.T) {
+	t.Parallel()
+	inner := abc(t, func(b *pawl.Builder[note]) { b.BreakBefore("b").BreakAfter(pawl.Everywhere) })
+	outer := built(t, pawl.New[note]("outer").Node("x", func(context.Context, *note) error { return nil }, pawl.Uses(inner.Child("sub"))).
+		Path(pawl.Start, "x").BreakAfter("x"))
+	for g, want := range map[*pawl.Graph[note]][2][]string{
+		outer: {{"sub|b"}, {"x", "sub|*"}}, inner: {{"b"}, {"*"}}, abc(t): {},
+	} {
+		doc, err := g.JSON()
+		var told struct{ Before, After []string }
+		if err := errors.Join(err, json.Unmarshal(doc, &told)); err != nil || !slices.Equal(told.Before, want[0]) || !slices.Equal(told.After, want[1]) {
+			t.Errorf("%+v, %v; want %v", told, err, want)
+		}
 	}
 }

@@ -27,7 +27,7 @@ func Emit(ctx context.Context, name string, value any) error {
 	if err != nil {
 		return fmt.Errorf("node %q: event %q cannot be encoded as JSON: %w; nothing was said", t.spec.Node, name, err)
 	}
-	t.alive()
+	t.alive(false)
 	t.loop.say(Event{Kind: EventCustom, At: time.Now().UTC(), Node: t.spec.Node, Task: t.spec.ID, Try: s.entry, Name: name, Data: doc})
 	return nil
 }

@@ -336,5 +336,13 @@ func (g *Graph[S]) Digest() string { return core.GraphDigest(&g.def.topology) }
 func (g *Graph[S]) erased() core.Def { return g.def }
 
 // JSON returns the topology, which package draw makes pictures of: nodes by name with their kinds, versions, uses and
-// lines, joins, and channels in the order of the state's fields. Equal graphs give equal bytes.
-func (g *Graph[S]) JSON() ([]byte, error) { return json.MarshalIndent(&g.def.topology, "", "  ") }
+// lines, joins, and channels in the order of the state's fields; and the breakpoints that it was built with, those of
+// children as child|node. Equal graphs give equal bytes.
+func (g *Graph[S]) JSON() ([]byte, error) {
+	stops := g.def.allStops()
+	return json.MarshalIndent(struct {
+		*core.Topology
+		Before []string `json:"before,omitempty"`
+		After  []string `json:"after,omitempty"`
+	}{&g.def.topology, stops.Before, stops.After}, "", "  ")
+}

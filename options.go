@@ -206,12 +206,6 @@ func WithDurability(d Durability) RunOption { return func(c *runConfig) { c.mode
 // the fork or replay that took its place before it was over.
 func RunID(id string) RunOption { return func(c *runConfig) { c.runID = id } }
 
-// Again discards what these nodes wrote in the unfinished super-step and runs them again: the way out of a conflict.
-// For Resume.
-func Again(nodes ...string) RunOption {
-	return func(c *runConfig) { c.again = append(c.again, nodes...) }
-}
-
 // At makes the verb conditional: it is refused unless the thread's head is this checkpoint. It is a version check, not
 // time travel.
 func At(checkpoint string) RunOption { return func(c *runConfig) { c.head = checkpoint } }

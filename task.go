@@ -263,7 +263,7 @@ func (t *Task) lateLocked(entry int, what fmt.Stringer) error {
 func (t *Task) book(s *scope, a core.Address) (string, error) {
 	id := a.ID()
 	if t.policy.Idle > 0 || t.loop.under != nil {
-		t.alive()
+		t.alive(false)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

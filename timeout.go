@@ -105,8 +105,18 @@ func (r *round) overdue() bool {
 // the engine: steps, questions, effects, children.
 func IdleTimeout(d time.Duration) NodeOption {
 	return option("IdleTimeout", func(c *nodeConfig) {
-		if c.policy.Idle = d; d < 0 {
+		if c.policy.Idle, c.policy.Beats = d, false; d < 0 {
 			c.fault("IdleTimeout(%v): a time limit is not negative; leave it out for none", d)
+		}
+	})
+}
+
+// HeartbeatTimeout is IdleTimeout for a node that says itself when it makes progress: only Heartbeat counts, its own or
+// that of a node of a child that it runs.
+func HeartbeatTimeout(d time.Duration) NodeOption {
+	return option("IdleTimeout", func(c *nodeConfig) {
+		if c.policy.Idle, c.policy.Beats = d, true; d < 0 {
+			c.fault("HeartbeatTimeout(%v): a time limit is not negative; leave it out for none", d)
 		}
 	})
 }
@@ -114,15 +124,15 @@ func IdleTimeout(d time.Duration) NodeOption {
 // Heartbeat says that the running node makes progress; see IdleTimeout. It does not extend Timeout.
 func Heartbeat(ctx context.Context) {
 	if t, ok := TaskFrom(ctx); ok {
-		t.alive()
+		t.alive(true)
 	}
 }
 
-// alive puts off the idle timeouts of the task and of those around it.
-func (t *Task) alive() {
+// alive puts off the idle timeouts of the task and of those around it, by a heartbeat or by other progress.
+func (t *Task) alive(beat bool) {
 	for ; t != nil; t = t.loop.under {
 		t.mu.Lock()
-		if t.idle != nil {
+		if t.idle != nil && (beat || !t.policy.Beats) {
 			t.idle.Reset(t.policy.Idle)
 		}
 		t.mu.Unlock()

@@ -123,7 +123,7 @@ func (t *Thread) resume(ctx context.Context, d core.Def, cfg *runConfig) (*Outco
 		run.Typed = len(run.Graphs) - 1
 	}
 	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{&run}, Questions: taken, Do: t.eng.consenting(t.of(ctx, VerbResume, &run, cfg.reason), taken...)}
-	if b.Again, err = t.again(v, cfg.again); err != nil {
+	if b.Again, b.Close, err = t.again(v, cfg.again); err != nil {
 		return nil, err
 	}
 	run.Mode = cmp.Or(cfg.mode, run.Mode)
@@ -180,23 +180,6 @@ func (t *Thread) ontoGraph(v *view, run *core.Run, d core.Def) error {
 	under(run, d)
 	run.Moved = nil
 	return nil
-}
-
-// again finds the stored results that are to be discarded.
-func (t *Thread) again(v *view, nodes []string) ([]*core.Ended, error) {
-	var out []*core.Ended
-	for _, n := range nodes {
-		found := v.pos.EndedIn(n)
-		if len(found) == 0 {
-			return nil, &NotFoundError{What: "node", ID: n, Thread: t.id, Hint: "Again names a node that ended in the unfinished super-step, in a child as child|node"}
-		}
-		out = append(out, found...)
-	}
-	if v.Run != nil && v.Status == Failed && v.Run.Cause == CauseConflict && len(nodes) == 0 {
-		return nil, &VerbError{Verb: VerbResume, Thread: t.id, Status: Failed, Cause: CauseConflict,
-			Advice: "the same results would conflict again: resume with pawl.Again and the nodes that should write again (" + v.Run.Error + ")"}
-	}
-	return out, nil
 }
 
 // enterable says whether a task of the head could be entered now.

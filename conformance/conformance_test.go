@@ -31,8 +31,8 @@ func TestScenarios(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got.Text() != want.Text() {
-					t.Errorf("Pawl's trace is\n%s\nand should be\n%s", got.Text(), want.Text())
+				if c.Text(got) != c.Text(want) {
+					t.Errorf("Pawl's trace is\n%s\nand should be\n%s", c.Text(got), c.Text(want))
 				}
 			})
 		})

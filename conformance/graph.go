@@ -59,17 +59,24 @@ type question = pawl.Interrupt[string, string]
 
 // graph builds the scenario's graph on Pawl.
 func (s *Scenario) graph(count *entries) (*pawl.Graph[State], error) {
-	return (&Child{Nodes: s.Nodes, Edges: s.Edges, Joins: s.Joins}).graph("scenario", "", count)
+	return (&Child{Nodes: s.Nodes, Edges: s.Edges, Joins: s.Joins, Stops: s.Stops}).graph("scenario", "", count)
 }
 
 // graph builds a graph whose nodes count under a prefix.
 func (c *Child) graph(name, prefix string, count *entries) (*pawl.Graph[State], error) {
-	b := pawl.New[State](name)
+	b := pawl.New[State](name).BreakBefore(c.Before...).BreakAfter(c.After...)
 	workers := map[string]*pawl.Worker[State, string]{}
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
-		do := func(ctx context.Context, st *State, arg string) error { return n.do(ctx, st, arg, prefix, count) }
+		run := performance{node: n, count: count, as: prefix + n.Name, workers: workers}
+		do := func(ctx context.Context, st *State, arg string) error { return run.of(ctx, n.Do, st, arg, nil) }
 		options := n.options()
+		if n.Handle != nil {
+			handle := performance{node: n, count: count, as: run.as + "!", workers: workers}
+			options = append(options, pawl.OnError(func(ctx context.Context, st *State, err error) error {
+				return handle.of(ctx, n.Handle, st, "", err)
+			}))
+		}
 		switch {
 		case n.Name == pawl.Start:
 			continue
@@ -128,10 +135,17 @@ func (n *Node) options() []pawl.NodeOption {
 	if n.Cache && n.Worker { // there it sees its payload alone
 		options = append(options, pawl.CacheBy(func(*State) int { return 0 }))
 	}
-	for _, l := range n.Do {
+	var targets []Way
+	for _, l := range slices.Concat(n.Do, n.Handle) {
 		if l.Ask != "" {
 			options = append(options, pawl.Uses(question{Name: l.Ask}))
 		}
+		if l.Goto != nil {
+			targets = append(targets, *l.Goto)
+		}
+	}
+	if targets != nil {
+		options = append(options, pawl.Targets((&Route{Ways: targets}).targets()...))
 	}
 	return options
 }
@@ -165,32 +179,48 @@ func (r *Route) targets() []string {
 
 func (r *Route) choose(st *State, workers map[string]*pawl.Worker[State, string]) []pawl.Next {
 	for _, w := range r.Ways {
-		if w.Below != 0 && st.N.Get() >= w.Below {
-			continue
+		if w.Below == 0 || st.N.Get() < w.Below {
+			return w.next(workers)
 		}
-		next := pawl.To(w.To...)
-		for _, s := range w.Send {
-			next = append(next, workers[s.To].With(s.Arg)...)
-		}
-		return next
 	}
 	return nil
 }
 
+func (w *Way) next(workers map[string]*pawl.Worker[State, string]) []pawl.Next {
+	next := pawl.To(w.To...)
+	for _, s := range w.Send {
+		next = append(next, workers[s.To].With(s.Arg)...)
+	}
+	return next
+}
+
 const failsAfter = 30 * time.Millisecond
 
-// do is the node's function.
-func (n *Node) do(ctx context.Context, st *State, arg, prefix string, count *entries) error {
-	entry := count.start(prefix+n.Name, arg)
+// performance does lines of a node.
+type performance struct {
+	node    *Node
+	as      string // what its entries are counted as
+	count   *entries
+	workers map[string]*pawl.Worker[State, string]
+}
+
+func (p *performance) of(ctx context.Context, lines []Line, st *State, arg string, handled error) error {
+	entry := p.count.start(p.as, arg)
 	seen := map[string]string{"log": joined(st), "n": fmt.Sprint(st.N.Get()), "x": st.X.Get(), "y": st.Y.Get(), "arg": arg}
-	for _, l := range n.Do {
+	if failed := (*pawl.NodeError)(nil); errors.As(handled, &failed) {
+		seen["error"] = failed.Node + " " + rootCause(failed).Error()
+	}
+	for _, l := range lines {
+		if l.Only != "" && l.Only != arg || l.First > 0 && entry > l.First {
+			continue
+		}
 		switch {
 		case l.Write != nil:
 			l.Write.write(st)
 		case l.Replace != nil:
 			st.Log.Replace(l.Replace...)
 		case l.Note != "":
-			st.Log.Add(fmt.Sprintf("%s:%s=%s", n.Name, l.Note, seen[l.Note]))
+			st.Log.Add(fmt.Sprintf("%s:%s=%s", p.node.Name, l.Note, seen[l.Note]))
 		case l.Ask != "":
 			asked := l.Ask
 			if l.Of != "" {
@@ -201,10 +231,22 @@ func (n *Node) do(ctx context.Context, st *State, arg, prefix string, count *ent
 				return err
 			}
 			st.Log.Add(asked + "=" + answer)
+		case l.Goto != nil:
+			if err := pawl.Goto(ctx, l.Goto.next(p.workers)...); err != nil {
+				return err
+			}
 		case l.Fail != nil && entry > l.Fail.After && entry <= l.Fail.After+l.Fail.First:
 			<-time.After(failsAfter) // when its siblings are over: a failure would cancel them
 			return errors.New(l.Fail.With)
 		}
 	}
 	return nil
+}
+
+// rootCause is the error of the node that failed first: through children, whose errors say more around it.
+func rootCause(err error) error {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/storage"
@@ -101,6 +102,8 @@ func (r *runner) do(ctx context.Context, a *Act) (done bool, err error) {
 		_, err = r.th.Resume(ctx)
 	case a.GoOn:
 		_, err = r.th.Resume(ctx)
+	case a.Enter != "":
+		_, err = r.th.Resume(ctx, pawl.Again(a.Enter))
 	case a.Delete:
 		err = r.th.Delete(ctx)
 	case a.Clear:
@@ -141,6 +144,9 @@ func (r *runner) goBack(ctx context.Context, a *Act) (done bool, err error) {
 		before, from = a.Fork.Before, a.Fork.From
 	}
 	at := pawl.Before(before)
+	if a.In != "" {
+		return r.goBackInside(ctx, a, before)
+	}
 	if from != nil {
 		all, err := r.th.History(ctx, pawl.Page{Limit: 10_000})
 		if err != nil || *from >= len(all) {
@@ -157,6 +163,57 @@ func (r *runner) goBack(ctx context.Context, a *Act) (done bool, err error) {
 		return false, nil
 	}
 	return true, err
+}
+
+// goBackInside does so at the newest checkpoint of a child at which a node was due. False: there is no such point.
+func (r *runner) goBackInside(ctx context.Context, a *Act, before string) (done bool, err error) {
+	at, err := r.inside(ctx, a.In, before)
+	if at == "" || err != nil {
+		return false, err
+	}
+	if a.Fork == nil {
+		_, err = r.th.Replay(ctx, pawl.Checkpoint(at))
+		return true, err
+	}
+	changes, err := json.Marshal(a.Fork.Write)
+	if err == nil {
+		_, err = r.th.Thread.Fork(ctx, pawl.Checkpoint(at), changes)
+	}
+	return true, err
+}
+
+// inside finds the newest checkpoint of a child, by the names of nodes on the way there, at which a node was due.
+func (r *runner) inside(ctx context.Context, child, before string) (id string, err error) {
+	var in pawl.Path
+	for _, name := range strings.Split(child, "|") {
+		at, err := r.due(ctx, in, name)
+		if at == nil || err != nil {
+			return "", err
+		}
+		if at, err = r.th.Snapshot(ctx, at.Checkpoint); err != nil {
+			return "", err
+		}
+		for _, task := range at.Tasks {
+			if task.Node == name && len(task.Children) > 0 {
+				in = task.Children[0].Path
+			}
+		}
+	}
+	at, err := r.due(ctx, in, before)
+	if at == nil || err != nil {
+		return "", err
+	}
+	return at.Checkpoint, nil
+}
+
+func (r *runner) due(ctx context.Context, in pawl.Path, node string) (*pawl.Snapshot, error) {
+	all, err := r.th.History(ctx, pawl.Page{In: in, Limit: 10_000})
+	for _, s := range all {
+		if slices.ContainsFunc(s.Tasks, func(t pawl.TaskState) bool { return t.Node == node }) {
+			return s, nil
+		}
+	}
+	return nil, err
 }
 
 func (r *runner) history(ctx context.Context) ([]Checkpoint, error) {

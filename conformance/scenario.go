@@ -9,16 +9,24 @@ import (
 
 // Scenario is a graph over the channels log (append), n (sum), x and y (last), and what is done with one thread of it.
 type Scenario struct {
-	ID       string `json:"id"`
-	About    string `json:"about"`
-	Nodes    []Node `json:"nodes"`
-	Edges    []Edge `json:"edges"`
-	Joins    []Join `json:"joins,omitempty"`
-	Mode     string `json:"durability,omitempty"` // sync (default), async, exit
-	Limit    int    `json:"limit,omitempty"`      // of super-steps; 0: more than it needs
-	Script   []Act  `json:"script"`
-	Differs  string `json:"differs,omitempty"`  // why Pawl's trace is another one, on purpose
-	Excluded string `json:"excluded,omitempty"` // why only one of the two can run it
+	ID    string `json:"id"`
+	About string `json:"about"`
+	Nodes []Node `json:"nodes"`
+	Edges []Edge `json:"edges"`
+	Joins []Join `json:"joins,omitempty"`
+	Mode  string `json:"durability,omitempty"` // sync (default), async, exit
+	Limit int    `json:"limit,omitempty"`      // of super-steps; 0: more than it needs
+	Stops
+	Script    []Act  `json:"script"`
+	Differs   string `json:"differs,omitempty"`   // why Pawl's trace is another one, on purpose
+	Excluded  string `json:"excluded,omitempty"`  // why only one of the two can run it
+	Uncounted string `json:"uncounted,omitempty"` // why starts of nodes that ask are not compared
+}
+
+// Stops are a graph's breakpoints, by node or "*".
+type Stops struct {
+	Before []string `json:"before,omitempty"`
+	After  []string `json:"after,omitempty"`
 }
 
 // Node is a function: its lines are done in order. One named __start__ is none: it has routes only.
@@ -26,6 +34,7 @@ type Node struct {
 	Name   string  `json:"name"`
 	Worker bool    `json:"worker,omitempty"` // runs once for each payload sent to it
 	Do     []Line  `json:"do,omitempty"`
+	Handle []Line  `json:"handle,omitempty"` // done once its tries are over, in the node's place
 	Routes []Route `json:"routes,omitempty"`
 	Tries  int     `json:"tries,omitempty"`
 	Defer  bool    `json:"defer,omitempty"`
@@ -40,16 +49,21 @@ type Child struct {
 	Nodes  []Node `json:"nodes"`
 	Edges  []Edge `json:"edges"`
 	Joins  []Join `json:"joins,omitempty"`
+	Stops
 }
 
 // Line is one thing that a node does; one of its fields is set.
 type Line struct {
 	Write   *Values  `json:"write,omitempty"`
 	Replace []string `json:"replace,omitempty"` // all that log holds
-	Note    string   `json:"note,omitempty"`    // appends "node:channel=value as the node sees it" to log; "arg": the payload
+	Note    string   `json:"note,omitempty"`    // appends "node:channel=value as the node sees it" to log; "arg": the payload; "error": what is handled
 	Ask     string   `json:"ask,omitempty"`     // asks that, and appends "question=answer" to log
 	Of      string   `json:"of,omitempty"`      // ends the question with ":value" of a channel, or of "arg"
 	Fail    *Fail    `json:"fail,omitempty"`
+	Goto    *Way     `json:"goto,omitempty"` // leads there, beside the node's lines
+
+	Only  string `json:"only,omitempty"`  // for that payload; others skip it
+	First int    `json:"first,omitempty"` // in that many entries of the node; later ones skip it
 }
 
 // Fail makes the node's first entries fail, after some that do not.
@@ -101,9 +115,11 @@ type Act struct {
 	Answer map[string]string `json:"answer,omitempty"` // by what was asked
 	Again  bool              `json:"again,omitempty"`  // go on with what failed
 	GoOn   bool              `json:"go_on,omitempty"`  // with whatever there is, without an answer
+	Enter  string            `json:"enter,omitempty"`  // the same, with that node, which waits, entered again
 	Replay string            `json:"replay,omitempty"` // from the newest checkpoint before that node
 	From   *int              `json:"from,omitempty"`   // replays a checkpoint by its place; 0: the first that was made
 	Fork   *Fork             `json:"fork,omitempty"`
+	In     string            `json:"in,omitempty"`   // of a replay or fork: at the child's checkpoint, of the newest run
 	Edit   *Fork             `json:"edit,omitempty"` // writes at the head, and does not go on
 	Delete bool              `json:"delete,omitempty"`
 	Clear  bool              `json:"clear,omitempty"` // forgets the results that are kept

@@ -53,6 +53,7 @@ type Node struct {
 	Asks    []string // of these, what a person answers or approves
 	Sends   []string // of these, the effects
 	Mode    string   // of a child: what is kept of its runs
+	Stops   string   // where its breakpoint is: "before", "after", "before, after"
 	Inside  *Graph   // of a node that is opened: the child's graph, or the children that its function calls
 }
 
@@ -108,7 +109,9 @@ type topology struct {
 		From []string `json:"from"`
 		To   string   `json:"to"`
 	} `json:"joins"`
-	Children []child `json:"children"`
+	Children []child  `json:"children"`
+	Before   []string `json:"before"` // breakpoints, in children as child|node
+	After    []string `json:"after"`
 }
 
 type child struct {
@@ -137,6 +140,8 @@ func (t *topology) graph(path string, depth int) *Graph {
 		node := Node{ID: path + n.Name, Name: n.Name, Kind: n.Kind, Durable: n.Durable, Defer: n.Defer, Uses: n.Uses, Asks: n.Asks, Sends: n.Sends}
 		if n.Name == start {
 			node.Name, node.Kind = "Start", Start
+		} else {
+			node.Stops = t.stops(n.Name)
 		}
 		t.open(&node, depth)
 		g.Nodes = append(g.Nodes, node)
@@ -210,6 +215,35 @@ func (t *topology) leads(from, to string, seen map[string]bool) bool {
 	return slices.ContainsFunc(next, func(n string) bool { return t.leads(n, to, seen) })
 }
 
+// stops says where a node's breakpoint is.
+func (t *topology) stops(node string) string {
+	meets := func(nodes []string) bool { return slices.Contains(nodes, node) || slices.Contains(nodes, "*") }
+	switch before, after := meets(t.Before), meets(t.After); {
+	case before && after:
+		return "before, after"
+	case before:
+		return "before"
+	case after:
+		return "after"
+	}
+	return ""
+}
+
+// inside is the graph of a child, with its breakpoints.
+func (t *topology) inside(c child) *topology {
+	own := func(paths []string) (nodes []string) {
+		for _, path := range paths {
+			if node, ok := strings.CutPrefix(path, c.Name+"|"); ok {
+				nodes = append(nodes, node)
+			}
+		}
+		return nodes
+	}
+	g := *c.Graph
+	g.Before, g.After = own(t.Before), own(t.After)
+	return &g
+}
+
 // open tells a child's mode, and draws what is inside a node.
 func (t *topology) open(n *Node, depth int) {
 	var calls []child
@@ -222,7 +256,7 @@ func (t *topology) open(n *Node, depth int) {
 		if n.Kind == Child {
 			n.Mode = c.Mode
 			if depth != 0 && c.Graph != nil {
-				n.Inside = c.Graph.graph(n.ID+":", depth-1)
+				n.Inside = t.inside(c).graph(n.ID+":", depth-1)
 			}
 			return
 		}
@@ -231,7 +265,7 @@ func (t *topology) open(n *Node, depth int) {
 		}
 		inner := Node{ID: n.ID + ":" + c.Name, Name: c.Name, Kind: Child, Mode: c.Mode}
 		if depth != 1 && c.Graph != nil {
-			inner.Inside = c.Graph.graph(inner.ID+":", depth-2)
+			inner.Inside = t.inside(c).graph(inner.ID+":", depth-2)
 		}
 		if n.Inside == nil {
 			n.Inside = &Graph{Name: n.Name}
@@ -254,6 +288,9 @@ func (n *Node) Facts() string {
 	}
 	if n.Defer {
 		out = append(out, "deferred: runs once nothing else is due")
+	}
+	if n.Stops != "" {
+		out = append(out, "a run stops "+n.Stops)
 	}
 	if len(n.Asks) > 0 {
 		out = append(out, "asks a person: "+strings.Join(n.Asks, ", "))

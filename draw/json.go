@@ -14,6 +14,7 @@ func (g *Graph) JSON() ([]byte, error) {
 		Defer   bool     `json:"defer,omitempty"`
 		Mode    string   `json:"mode,omitempty"`
 		Uses    []string `json:"uses,omitempty"`
+		Stops   string   `json:"__interrupt,omitempty"`
 	}
 	type node struct {
 		ID       string `json:"id"`
@@ -40,8 +41,8 @@ func (g *Graph) JSON() ([]byte, error) {
 		if n.Kind == Start || n.Kind == End {
 			j.Type, j.Data = "schema", n.Name
 		}
-		if n.Durable || n.Defer || n.Mode != "" || len(n.Uses) > 0 {
-			j.Metadata = &facts{n.Durable, n.Defer, n.Mode, n.Uses}
+		if n.Durable || n.Defer || n.Mode != "" || len(n.Uses) > 0 || n.Stops != "" {
+			j.Metadata = &facts{n.Durable, n.Defer, n.Mode, n.Uses, n.Stops}
 		}
 		out.Nodes = append(out.Nodes, j)
 	}

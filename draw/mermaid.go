@@ -6,7 +6,7 @@ import (
 )
 
 // Mermaid draws the graph as a flowchart. Questions are hexagons, workers are framed twice, children have round
-// corners, durable nodes a thick border. Lines that a route decides are dotted, those of a join, which waits for all
+// corners, durable nodes a thick border, and breakpoints stand under the name. Lines that a route decides are dotted, those of a join, which waits for all
 // of them, thick. What is inside an opened node stands in a frame of its own.
 func (g *Graph) Mermaid() string {
 	f := g.flat()
@@ -70,7 +70,11 @@ func mermaidShape(n *Node) string {
 	if !special {
 		shape = [2]string{"[", "]"}
 	}
-	return shape[0] + `"` + mermaidText(n.Name) + `"` + shape[1]
+	text := mermaidText(n.Name)
+	if n.Stops != "" {
+		text += "<br/>" + mermaidText("__interrupt = "+n.Stops)
+	}
+	return shape[0] + `"` + text + `"` + shape[1]
 }
 
 // mermaidID makes a path an id that Mermaid reads, another for every path: a prefix keeps it apart from Mermaid's words,

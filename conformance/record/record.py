@@ -10,7 +10,7 @@ from typing import Annotated, TypedDict
 from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.errors import GraphRecursionError, InvalidUpdateError
+from langgraph.errors import GraphRecursionError, InvalidUpdateError, NodeError
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import CachePolicy, Command, Overwrite, RetryPolicy, Send, interrupt
 
@@ -44,38 +44,69 @@ def caller_of(spec, entries, prefix):
     return run
 
 
+def performed(spec, lines, counted, entries, state, error=None):
+    """Does lines of a node, and returns what it comes to."""
+    name, arg = spec["name"], state.get("arg", "")
+    counted["n"][arg] = counted["n"].get(arg, 0) + 1
+    entry = counted["n"][arg]
+    entries[counted["as"]] = entries.get(counted["as"], 0) + 1
+    writes, goto = [], []
+    for line in lines:
+        if line.get("only", arg) != arg or entry > line.get("first", entry):
+            continue
+        if "write" in line:
+            writes.extend(line["write"].items())
+        elif "note" in line:
+            seen = state.get(line["note"], "")
+            if line["note"] == "error":
+                seen = f"{error.node} {text_of(error.error)}"
+            if isinstance(seen, list):
+                seen = "+".join(seen)
+            writes.append(("log", [f"{name}:{line['note']}={seen}"]))
+        elif "replace" in line:
+            writes.append(("log", Overwrite(line["replace"])))
+        elif "ask" in line:
+            asked = line["ask"]
+            if "of" in line:
+                asked += f":{state.get(line['of'], '')}"
+            writes.append(("log", [f"{asked}={interrupt(asked)}"]))
+        elif "goto" in line:
+            goto += way_of(line["goto"])
+        elif "fail" in line and 0 < entry - line["fail"].get("after", 0) <= line["fail"]["first"]:
+            time.sleep(0.03)  # siblings end first: what LangGraph stores of them otherwise depends on the scheduler
+            raise Scripted(line["fail"]["with"])
+    return Command(update=writes, goto=goto)
+
+
+def text_of(error):
+    """The words of an error; one that was stored comes back as its representation."""
+    text = str(error)
+    return text[len("Scripted('") : -len("')")] if text.startswith("Scripted('") else text
+
+
 def node_of(spec, entries, prefix):
-    name = spec["name"]
     if spec.get("child"):
         return caller_of(spec, entries, prefix)
-    starts = {}  # by payload
+    counted = {"as": prefix + spec["name"], "n": {}}
 
     def run(state):
-        entries[prefix + name] = entries.get(prefix + name, 0) + 1
-        mine = (name, state.get("arg", ""))
-        starts[mine] = starts.get(mine, 0) + 1
-        writes = []
-        for line in spec.get("do") or []:
-            if "write" in line:
-                writes.extend(line["write"].items())
-            elif "note" in line:
-                seen = state.get(line["note"], "")
-                if isinstance(seen, list):
-                    seen = "+".join(seen)
-                writes.append(("log", [f"{name}:{line['note']}={seen}"]))
-            elif "replace" in line:
-                writes.append(("log", Overwrite(line["replace"])))
-            elif "ask" in line:
-                asked = line["ask"]
-                if "of" in line:
-                    asked += f":{state.get(line['of'], '')}"
-                writes.append(("log", [f"{asked}={interrupt(asked)}"]))
-            elif "fail" in line and 0 < starts[mine] - line["fail"].get("after", 0) <= line["fail"]["first"]:
-                time.sleep(0.03)  # siblings end first: what LangGraph stores of them otherwise depends on the scheduler
-                raise Scripted(line["fail"]["with"])
-        return Command(update=writes)
+        return performed(spec, spec.get("do") or [], counted, entries, state)
 
     return run
+
+
+def handler_of(spec, entries, prefix):
+    counted = {"as": prefix + spec["name"] + "!", "n": {}}
+
+    def handle(state: State, error: NodeError):
+        return performed(spec, spec["handle"], counted, entries, state, error)
+
+    return handle
+
+
+def way_of(way):
+    out = [END if to == "__end__" else to for to in way.get("to") or []]
+    return out + [Send(s["to"], {"arg": s["arg"]}) for s in way.get("send") or []]
 
 
 def chooser_of(route):
@@ -83,9 +114,7 @@ def chooser_of(route):
         for way in route["ways"]:
             if way.get("below", 0) and not state.get("n", 0) < way["below"]:
                 continue
-            out = [END if to == "__end__" else to for to in way.get("to") or []]
-            out += [Send(s["to"], {"arg": s["arg"]}) for s in way.get("send") or []]
-            return out
+            return way_of(way)
         return []
 
     choose.__name__ = route["name"]
@@ -106,6 +135,8 @@ def build(scenario, entries, saver, prefix=""):
             options["defer"] = True
         if spec.get("cache"):
             options["cache_policy"] = CachePolicy()
+        if spec.get("handle"):
+            options["error_handler"] = handler_of(spec, entries, prefix)
         graph.add_node(spec["name"], node_of(spec, entries, prefix), **options)
     for source, target in scenario["edges"]:
         graph.add_edge(source, target)
@@ -117,7 +148,14 @@ def build(scenario, entries, saver, prefix=""):
             for way in route["ways"]:
                 targets += (way.get("to") or []) + [s["to"] for s in way.get("send") or []]
             graph.add_conditional_edges(spec["name"], chooser_of(route), sorted(set(targets)))
-    return graph.compile(checkpointer=saver, cache=InMemoryCache())
+    return graph.compile(
+        checkpointer=saver, cache=InMemoryCache(), interrupt_before=stops_of(scenario, "before"), interrupt_after=stops_of(scenario, "after")
+    )
+
+
+def stops_of(scenario, where):
+    nodes = scenario.get(where) or []
+    return "*" if nodes == ["*"] else nodes
 
 
 def values_of(values):
@@ -130,12 +168,33 @@ def values_of(values):
 
 def find(app, thread, act):
     point = act["fork"] if "fork" in act else act
+    if "in" in act:
+        return find_inside(app, thread, act["in"], point.get("before", act.get("replay")))
     history = list(app.get_state_history(thread))
     if "from" in point:
         return history[-1 - point["from"]].config if point["from"] < len(history) else None
     for snapshot in history:
         if point.get("before", act.get("replay")) in snapshot.next:
             return snapshot.config
+    return None
+
+
+def find_inside(app, thread, child, before):
+    """The newest checkpoint of a child, by the names of nodes on the way there, at which a node was due."""
+    for name in child.split("|"):
+        at = due(app, thread, name)
+        task = at and next(t for t in at.tasks if t.name == name)
+        if not task or not task.state:
+            return None
+        thread = task.state if isinstance(task.state, dict) else task.state.config
+    at = due(app, thread, before)
+    return at and at.config
+
+
+def due(app, thread, node):
+    for snapshot in app.get_state_history(thread):
+        if any(task.name == node for task in snapshot.tasks):
+            return snapshot
     return None
 
 
@@ -158,7 +217,7 @@ def act_on(app, thread, act, last, durability):
         if last == "failed":
             app.invoke(None, thread, durability=durability)
         return last == "failed"
-    if "go_on" in act:
+    if "go_on" in act or "enter" in act:
         app.invoke(None, thread, durability=durability)
         return True
     if "delete" in act:

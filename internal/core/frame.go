@@ -125,6 +125,15 @@ func (q *Question) Open(now time.Time) bool {
 	return q.State == QuestionOpen && (q.Due.IsZero() || now.Before(q.Due))
 }
 
+// Asker is the path of the node that asked: "child|node" in children.
+func (q *Question) Asker() string {
+	path := ""
+	for _, l := range q.Under {
+		path += l.Child + "|"
+	}
+	return path + q.Node
+}
+
 // Blocked finds the due tasks that cannot be entered: something is open in them, and no task of a child of theirs can go
 // on either. depth is how many children lie around the position.
 func (p *Position) Blocked(thread string, depth int, now time.Time) map[string]bool {

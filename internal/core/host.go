@@ -42,6 +42,7 @@ type Policy struct {
 	Durable bool
 	Uses    map[string]bool // nil: anything
 	Idle    time.Duration   // without progress; 0: none
+	Beats   bool            // only a heartbeat is progress
 	Retries []Retry         // asked in their order; none: every error is tried again
 	Handles bool            // a function of the graph takes over when the tries are over
 }

@@ -22,6 +22,7 @@ type Batch struct {
 	Keep        []*core.Cached
 	Again       []*core.Ended // ended tasks whose rows go, so that they run again
 	Withdraw    bool          // every open question of the thread is withdrawn
+	Close       []string      // ids of questions that are withdrawn if they are open
 	Stop        *core.Stop
 	Do          func(ctx context.Context, tx storage.Tx) error // what others write with it, before the stop
 	Proof       func(tx storage.Tx) (bool, error)              // of Do, when it cannot be told otherwise whether it was written
@@ -35,7 +36,7 @@ func (e *doError) Unwrap() error { return e.err }
 
 func (b *Batch) empty() bool {
 	return b.Graph == nil && b.Stop == nil && !b.Withdraw && b.Do == nil &&
-		len(b.Runs)+len(b.Checkpoints)+len(b.Ended)+len(b.Steps)+len(b.Questions)+len(b.Keep)+len(b.Again) == 0
+		len(b.Runs)+len(b.Checkpoints)+len(b.Ended)+len(b.Steps)+len(b.Questions)+len(b.Keep)+len(b.Again)+len(b.Close) == 0
 }
 
 // localBits is how many bits of a key count within a thread.

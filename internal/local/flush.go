@@ -115,6 +115,11 @@ func (h *Home) besides(ctx context.Context, tx storage.Tx, b *Batch) error {
 			return err
 		}
 	}
+	for _, id := range b.Close {
+		if err := h.withdraw(tx, id); err != nil {
+			return err
+		}
+	}
 	if b.Do != nil {
 		if err := b.Do(ctx, tx); err != nil {
 			return &doError{err}

@@ -71,7 +71,8 @@ type scenario struct {
 	run     func(t *testing.T, r *report)
 	waits   string
 	foreign string
-	differs string // why what it proves is on purpose not what LangGraph does
+	differs string // why what it proves is on purpose not what the list of another engine's behaviours expects
+	strict  bool   // the list expects more than that engine does, and it is shown
 }
 
 // report collects what a suite prints at its end: counts, and the measured lines of its tables.
@@ -80,8 +81,9 @@ type report struct {
 	passed []string
 	failed []string
 	waits  []string
-	// Rows of another engine's behaviours, by the reason.
+	// Rows of another engine's behaviours: by the reason, and those that are stricter.
 	differs, foreign map[string][]string
+	strict           []string
 	lines            map[int]string
 }
 
@@ -119,7 +121,9 @@ func runAll(t *testing.T, suite string, all []scenario) *report {
 					r.failed = append(r.failed, s.id)
 				} else {
 					r.passed = append(r.passed, s.id)
-					if s.differs != "" {
+					if s.strict {
+						r.strict = append(r.strict, s.id)
+					} else if s.differs != "" {
 						r.differs[s.differs] = append(r.differs[s.differs], s.id)
 					}
 				}
