@@ -98,7 +98,7 @@ func (c Child[C]) call(ctx context.Context, in func() *C, key string) (*Result[C
 		return c.plain(ctx, in())
 	}
 	l, err := s.child(ctx, calling{name: c.name, key: key, def: c.graph.def, input: func() ([]core.Write, error) {
-		return c.graph.def.layout.literal(in())
+		return c.graph.def.layout.input(c.graph.def.layout.literal(in()))
 	}})
 	if err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ type Event struct {
 // Snapshot is how things stood at an event: of EventCheckpoint the checkpoint as it was made, its tasks due; of
 // EventResumed and EventFinished the head, with what of its tasks had ended, their children and which questions were open in
 // them, those of their children too. Of other events, and where Prune took it, it is nil. It is read or encoded when it is
-// asked for, and may be asked for at any time.
+// asked for, and may be asked for at any time. Private channels are left out, which State and History show.
 func (e Event) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if e.snapshot == nil {
 		return nil, nil
@@ -122,8 +122,11 @@ func entries(doc []byte) json.RawMessage {
 	return doc
 }
 
+// shown is what of the values is shown: core.Object or core.Public.
+type shown = func(*core.Topology, []*core.Value) (json.RawMessage, error)
+
 // bare is a snapshot of a checkpoint with its values, as it stood when it was made.
-func bare(identity string, cp *core.Checkpoint, run *core.Run, topology *core.Topology, parent string) (*Snapshot, error) {
+func bare(identity string, cp *core.Checkpoint, run *core.Run, topology *core.Topology, parent string, show shown) (*Snapshot, error) {
 	out := &Snapshot{
 		Checkpoint: cp.ID, Parent: parent, Step: cp.Step, Source: string(cp.Source), Run: run.ID, Attempt: run.Attempt,
 		At: local.StampOf(cp.ID).UTC(), Next: []string{},
@@ -132,7 +135,7 @@ func bare(identity string, cp *core.Checkpoint, run *core.Run, topology *core.To
 		out.Path, out.Child, out.Key = Path(f.Path), f.Child(), f.Key
 	}
 	var err error
-	if out.Values, err = core.Object(topology, cp.Values); err != nil {
+	if out.Values, err = show(topology, cp.Values); err != nil {
 		return nil, err
 	}
 	for _, task := range core.Plan(cp, identity, string(out.Path)) {

@@ -151,7 +151,7 @@ func (t *Thread) Snapshot(ctx context.Context, checkpoint string) (*Snapshot, er
 }
 
 // bareOf reads a checkpoint as it stood when it was made.
-func (t *Thread) bareOf(r *records.Reader, s *records.Stored) (*Snapshot, error) {
+func (t *Thread) bareOf(r *records.Reader, s *records.Stored, show shown) (*Snapshot, error) {
 	cp := s.Checkpoint
 	topology, err := r.Topology(cp)
 	if err != nil {
@@ -178,7 +178,7 @@ func (t *Thread) bareOf(r *records.Reader, s *records.Stored) (*Snapshot, error)
 			before = parent.Checkpoint.ID
 		}
 	}
-	out, err := bare(t.identity(), cp, run, topology, before)
+	out, err := bare(t.identity(), cp, run, topology, before, show)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (t *Thread) bareOf(r *records.Reader, s *records.Stored) (*Snapshot, error)
 
 func (t *Thread) snapshot(r *records.Reader, seen *local.Seen, s *records.Stored) (*Snapshot, error) {
 	cp := s.Checkpoint
-	out, err := t.bareOf(r, s)
+	out, err := t.bareOf(r, s, core.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +271,7 @@ func (t *Thread) stands(v *view) (*Outcome, error) {
 	out.Checkpoint, out.Next = v.from.ID, dueNames(v.from.Due)
 	var err error
 	if d, ok := t.eng.graph(v.Info.Graph); ok {
-		out.Values, err = core.Object(d.Topology(), v.from.Values)
+		out.Values, err = core.Public(d.Topology(), v.from.Values)
 	}
 	return out, err
 }

@@ -95,7 +95,7 @@ type Outcome struct {
 	Node       string          `json:"node,omitempty"`       // where it failed
 	Checkpoint string          `json:"checkpoint,omitempty"` // the head
 	Next       []string        `json:"next,omitempty"`       // nodes that are due
-	Values     json.RawMessage `json:"values,omitempty"`     // the state, as a JSON object
+	Values     json.RawMessage `json:"values,omitempty"`     // the state, as a JSON object, without its private channels
 	Waiting    []Question      `json:"waiting,omitempty"`    // open questions, in the order of asking
 	Dropped    []string        `json:"dropped,omitempty"`    // nodes whose finished work a new run left behind, unmerged
 	Superseded []*ChangedError `json:"-"`                    // answers that landed on a question that had changed

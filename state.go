@@ -33,6 +33,7 @@ type layoutField struct {
 	at           string // Type.Field, for people
 	index        []int
 	optional     bool
+	private      bool
 	was          []string
 	upgrades     map[string]upgrade // by the type of what is stored
 	whole, delta *schema.Schema
@@ -75,12 +76,14 @@ func (l *layout) add(t reflect.Type, at string, index []int) (faults []error) {
 		case isChannel && (name == "" || name == "-"):
 			faults = append(faults, fmt.Errorf("%s has no json name; add one, for instance `json:%q`", where, strings.ToLower(sf.Name)))
 		case isChannel:
-			if err := errors.Join(f.describe(c), f.rename(sf.Tag.Get("pawl"))); err != nil {
+			if err := errors.Join(f.describe(c), f.tagged(sf.Tag.Get("pawl"))); err != nil {
 				faults = append(faults, err)
 			}
 			l.fields = append(l.fields, f)
 		case sf.Anonymous && sf.Type.Kind() == reflect.Struct && name != "":
 			faults = append(faults, fmt.Errorf("%s is embedded, so its channels stand beside the others; remove its json name", where))
+		case sf.Anonymous && sf.Type.Kind() == reflect.Struct && sf.Tag.Get("pawl") != "":
+			faults = append(faults, fmt.Errorf("%s is embedded and has the tag pawl:%q; tag its channels", where, sf.Tag.Get("pawl")))
 		case sf.Anonymous && sf.Type.Kind() == reflect.Struct:
 			faults = append(faults, l.add(sf.Type, where, f.index)...)
 		default:
@@ -112,7 +115,7 @@ func (f *layoutField) describe(c channel) error {
 func (l *layout) channels() []core.Channel {
 	out := make([]core.Channel, len(l.fields))
 	for i, f := range l.fields {
-		out[i] = core.Channel{Name: f.name, Merge: f.merge, Type: schema.Shape(f.rule.whole), Number: f.number, Optional: f.optional,
+		out[i] = core.Channel{Name: f.name, Merge: f.merge, Type: schema.Shape(f.rule.whole), Number: f.number, Optional: f.optional, Private: f.private,
 			Was: f.was, From: slices.Sorted(maps.Keys(f.upgrades))}
 	}
 	return out
@@ -230,6 +233,34 @@ func (l *layout) literal(state any) ([]core.Write, error) {
 		}
 	}
 	return l.collect(chans, "")
+}
+
+// input is what a run may be given: not what the graph keeps to itself.
+func (l *layout) input(writes []core.Write, err error) ([]core.Write, error) {
+	var faults []error
+	for _, w := range writes {
+		if i := slices.Index(l.names, w.Channel); l.fields[i].private {
+			faults = append(faults, l.fault("", i, errors.New("is private to the graph: no run is given it; leave it out, or change it with Edit")))
+		}
+	}
+	if len(faults) > 0 {
+		return nil, &InputError{errors.Join(faults...)}
+	}
+	return writes, err
+}
+
+// public are the values that whoever runs the graph is shown.
+func (l *layout) public(values []*core.Value) []*core.Value {
+	shared := true
+	for i := range l.fields {
+		if l.fields[i].private && i < len(values) {
+			if shared {
+				values, shared = slices.Clone(values), false
+			}
+			values[i] = nil
+		}
+	}
+	return values
 }
 
 // decode returns the writes of a JSON object: a key that is absent writes nothing. All faults are returned at once.

@@ -131,7 +131,7 @@ func (l *loop) snapshot(cp *core.Checkpoint, before string, seq int64) func(cont
 	run, topology, identity := l.pos.Run, l.topology, l.thread
 	kept := l.host != nil && !l.stateless
 	return func(context.Context) (*Snapshot, error) {
-		out, err := bare(identity, cp, run, topology, before)
+		out, err := bare(identity, cp, run, topology, before, core.Public)
 		if err == nil {
 			if out.Seq = seq; !kept { // its id has no time
 				out.At = time.Time{}

@@ -43,7 +43,7 @@ func (g *Graph[S]) Thread(e *Engine, id string) *ThreadOf[S] {
 	return t
 }
 
-// OutcomeOf is an Outcome with its state decoded.
+// OutcomeOf is an Outcome with its state decoded; in it, private channels hold nothing.
 type OutcomeOf[S any] struct {
 	Outcome
 	State *S
@@ -61,7 +61,7 @@ func typed[S any](d *def[S], out *Outcome, err error) (*OutcomeOf[S], error) {
 // and Cancelled give the whole outcome and a *RunError.
 func (t *ThreadOf[S]) Run(ctx context.Context, in *S, options ...RunOption) (*OutcomeOf[S], error) {
 	out, err := t.run(ctx, configured(options), func(core.Def) ([]core.Write, error) {
-		writes, err := t.def.layout.literal(in)
+		writes, err := t.def.layout.input(t.def.layout.literal(in))
 		if err != nil {
 			err = fmt.Errorf("the input cannot be read: %w", err)
 		}
@@ -128,7 +128,7 @@ func (t *ThreadOf[S]) Stream(ctx context.Context, in *S, options ...RunOption) i
 // Run starts a run with a JSON object: its members are written to the channels of their names. Unknown names and
 // values that do not fit are refused.
 func (t *Thread) Run(ctx context.Context, input json.RawMessage, options ...RunOption) (*Outcome, error) {
-	return t.run(ctx, configured(options), func(d core.Def) ([]core.Write, error) { return d.(jsonDef).decode(input) })
+	return t.run(ctx, configured(options), func(d core.Def) ([]core.Write, error) { return d.(jsonDef).input(input) })
 }
 
 // Stream is Run that tells what happens while it does.
@@ -143,6 +143,7 @@ func (t *Thread) Stream(ctx context.Context, input json.RawMessage, options ...R
 type jsonDef interface {
 	core.Def
 	decode(doc []byte) ([]core.Write, error)
+	input(doc []byte) ([]core.Write, error)
 	encode(values []*core.Value) ([]byte, error)
 	readable(values []*core.Value) error
 }
@@ -158,7 +159,13 @@ func (d *def[S]) decode(doc []byte) ([]core.Write, error) {
 	return writes, nil
 }
 
-func (d *def[S]) encode(values []*core.Value) ([]byte, error) { return d.layout.encode(values) }
+// input is decode for a run.
+func (d *def[S]) input(doc []byte) ([]core.Write, error) { return d.layout.input(d.decode(doc)) }
+
+// encode is what an outcome shows.
+func (d *def[S]) encode(values []*core.Value) ([]byte, error) {
+	return d.layout.encode(d.layout.public(values))
+}
 
 // readable decodes everything: what is stored and not of the program's types is found before anything runs on it.
 func (d *def[S]) readable(values []*core.Value) error { return d.layout.load(new(S), values) }

@@ -119,15 +119,19 @@ func (l *layout) upgrade(list []Upgrading) (faults []error) {
 	return faults
 }
 
-// rename reads the field's tag.
-func (f *layoutField) rename(tag string) error {
+// tagged reads the field's tag.
+func (f *layoutField) tagged(tag string) error {
 	if tag == "" {
 		return nil
 	}
 	for _, item := range strings.Split(tag, ",") {
+		if item == "private" {
+			f.private = true
+			continue
+		}
 		name, ok := strings.CutPrefix(item, "was=")
 		if !ok || name == "" {
-			return fmt.Errorf("%s has the tag pawl:%q, and only was=NAME is known there", f.at, tag)
+			return fmt.Errorf("%s has the tag pawl:%q, and only private and was=NAME are known there", f.at, tag)
 		}
 		f.was = append(f.was, name)
 	}

@@ -132,7 +132,7 @@ func (t *Thread) factEvent(r *records.Reader, f *records.Fact) (Event, error) {
 			if err != nil || s == nil {
 				return nil, err
 			}
-			return t.bareOf(r, s)
+			return t.bareOf(r, s, core.Public)
 		})
 	case f.Ended != nil:
 		topology, err := r.Topology(f.Under)
@@ -227,7 +227,7 @@ func (t *Thread) headAt(seq int64) func(context.Context) (*Snapshot, error) {
 			task := &out.Tasks[i]
 			for _, e := range ended {
 				if e.Result.Task.ID == task.ID && e.Seq < seq {
-					task.State, task.Error, task.Tries = "done", e.Error, e.Tries
+					task.State, task.Error, task.Tries, task.Cached = "done", e.Error, e.Tries, e.Result.Cached
 					if e.Failed {
 						task.State = "failed"
 					}
@@ -245,7 +245,7 @@ func (t *Thread) headAt(seq int64) func(context.Context) (*Snapshot, error) {
 
 // familyAt is a checkpoint, with those of the children that its tasks had begun as they stood at a fact.
 func (t *Thread) familyAt(r *records.Reader, s *records.Stored, seq int64) (*Snapshot, error) {
-	out, err := t.bareOf(r, s)
+	out, err := t.bareOf(r, s, core.Public)
 	if err != nil {
 		return nil, err
 	}

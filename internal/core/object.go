@@ -6,7 +6,12 @@ import (
 )
 
 // Object writes the channels that hold something as a JSON object, in the topology's order.
-func Object(t *Topology, values []*Value) (json.RawMessage, error) {
+func Object(t *Topology, values []*Value) (json.RawMessage, error) { return object(t, values, true) }
+
+// Public is Object without the channels that are private.
+func Public(t *Topology, values []*Value) (json.RawMessage, error) { return object(t, values, false) }
+
+func object(t *Topology, values []*Value, private bool) (json.RawMessage, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
 	for c, v := range values {
@@ -14,7 +19,7 @@ func Object(t *Topology, values []*Value) (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		if whole == nil || t.Channels[c].Hidden {
+		if whole == nil || t.Channels[c].Hidden || t.Channels[c].Private && !private {
 			continue
 		}
 		if b.Len() > 1 {

@@ -29,6 +29,7 @@ type Channel struct {
 	Type     string `json:"type"`               // stable description of the value's shape; compared between versions
 	Number   Number `json:"number,omitempty"`   // for sums
 	Optional bool   `json:"optional,omitempty"` // a run in flight may go on without it ever having been written
+	Private  bool   `json:"private,omitempty"`  // no input sets it, and no outcome shows it
 	Hidden   bool   `json:"hidden,omitempty"`   // the engine's own: no part of the state that nodes and people see
 
 	Was  []string `json:"was,omitempty"`  // names under which it was stored before, the newest first

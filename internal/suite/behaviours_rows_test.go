@@ -6,19 +6,18 @@ import "slices"
 const (
 	modes = "stream modes of the server (values, updates, custom, messages)"
 
-	compiled  = "the compiler refuses it, or Go has no such thing to return"
-	oneSchema = "a graph has one state type: no input, output or private schemas"
-	noBulk    = "updates in bulk: Copy, Fork and Edit take their place"
-	noParent  = "PARENT commands: a child chooses a node of its parent by its result"
-	lowLevel  = "the low-level graph of channels is not public"
-	noSaver   = "no saver interface: drivers pass storagetest, threads are read by their own verbs"
-	noConfig  = "a configuration that is passed along and merged: options of one call, and the context"
-	jsonOnly  = "values are JSON of declared types: nothing is revived by a stored type name"
-	deltas    = "a frequency of snapshots: a version is written whole once rebuilding it would cost more"
+	compiled = "the compiler refuses it, or Go has no such thing to return"
+	noBulk   = "updates in bulk: Copy, Fork and Edit take their place"
+	noParent = "PARENT commands: a child chooses a node of its parent by its result"
+	lowLevel = "the low-level graph of channels is not public"
+	noSaver  = "no saver interface: drivers pass storagetest, threads are read by their own verbs"
+	noConfig = "a configuration that is passed along and merged: options of one call, and the context"
+	jsonOnly = "values are JSON of declared types: nothing is revived by a stored type name"
+	deltas   = "a frequency of snapshots: a version is written whole once rebuilding it would cost more"
 )
 
 func behaviours() []scenario {
-	return slices.Concat(buildRows(), flowRows(), saveRows(), failRows(), stopRows(), givenRows(), parentRows(), storedRows(), strictRows(), askRows(), stateRows(), childRows(), streamRows(), restRows(), cacheRows())
+	return slices.Concat(buildRows(), flowRows(), saveRows(), failRows(), stopRows(), givenRows(), parentRows(), storedRows(), strictRows(), askRows(), stateRows(), childRows(), streamRows(), restRows(), cacheRows(), privateRows())
 }
 
 func waiting(why string, ids ...string) (out []scenario) {
@@ -55,8 +54,7 @@ func buildRows() []scenario {
 	return slices.Concat(
 		recordedRows("BLD-01", "BLD-02", "BLD-04", "BLD-05", "BLD-06", "BLD-08", "BLD-09", "BLD-10", "BLD-11", "BLD-16", "BLD-17"),
 		[]scenario{{id: "BLD-15", run: rowPaths}, {id: "BLD-20", run: rowTwoRules}, {id: "BLD-25", run: each(rowBuilderAfterwards)}},
-		foreign(compiled, "BLD-03", "BLD-12", "BLD-18", "BLD-24", "BLD-27", "BLD-30"), foreign(lowLevel, "BLD-29"),
-		foreign(oneSchema, "BLD-19", "BLD-22", "BLD-23"))
+		foreign(compiled, "BLD-03", "BLD-12", "BLD-18", "BLD-24", "BLD-27", "BLD-30"), foreign(lowLevel, "BLD-29"))
 }
 
 func flowRows() []scenario {
@@ -165,7 +163,7 @@ func streamRows() []scenario {
 			{id: "STR-11", run: each(rowChildEvents)},
 		},
 		waiting(modes, "STR-01", "STR-03", "STR-04", "STR-06", "STR-08", "STR-13", "STR-14", "STR-15", "STR-20", "STR-23"),
-		foreign(oneSchema, "STR-16", "STR-17"), foreign(noConfig, "STR-22"))
+		foreign(lowLevel, "STR-16", "STR-17"), foreign(noConfig, "STR-22"))
 }
 
 func restRows() []scenario {
