@@ -76,6 +76,10 @@ func (w *doing) ask(ctx context.Context, was *seen, what step) error {
 	}
 	again := w.instead(was, what, doc)
 	params := w.led.ring.seal(w.info.Tenant, w.d.name, w.ref, w.print, paramsOf, w.doc)
+	levels := w.d.levels
+	if len(levels) == 0 && was.request != nil {
+		levels = was.request.Levels
+	}
 	return w.update(ctx, what, func(ctx context.Context, tx storage.Tx, s *seen) error {
 		if err := w.room(tx); err != nil {
 			return err
@@ -97,7 +101,7 @@ func (w *doing) ask(ctx context.Context, was *seen, what step) error {
 		}
 		r := again
 		r.Effect, r.Ref, r.Operation, r.Call, r.View = w.d.name, w.ref.String(), s.op.Key, w.callOf(s.op), view
-		r.Redaction, r.Policy, r.Levels, r.Editor, r.Editors = w.led.redactor.Revision(), w.led.policy, w.d.levels, s.op.Editor, s.op.Editors
+		r.Redaction, r.Policy, r.Levels, r.Editor, r.Editors = w.led.redactor.Revision(), w.led.policy, levels, s.op.Editor, s.op.Editors
 		_, err := approval.Open(ctx, tx, w.task, r)
 		return err
 	})

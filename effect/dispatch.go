@@ -40,7 +40,7 @@ func (w *doing) authorise(tx storage.Tx, s *seen, what step, params []byte) (f g
 	if f.original, err = w.mayCompensate(tx, s.op); err != nil {
 		return f, err
 	}
-	if f.allowed = len(w.d.levels) == 0; !f.allowed && s.request != nil {
+	if f.allowed = !w.gated(s); !f.allowed && s.request != nil {
 		err = approval.Consume(tx, w.info.Tenant, s.request.ID, w.callOf(s.op), s.op.Key)
 		s.op.Grant, f.allowed = s.request.ID, err == nil
 	}

@@ -157,7 +157,7 @@ func (w *doing) onward(ctx context.Context, s *seen, what step) (receipt []byte,
 		return w.person(ctx, s, what)
 	case what == toPermitted:
 		return w.permitted(ctx, s)
-	case what == toDispatch, what == toMint && len(w.d.levels) == 0:
+	case what == toDispatch, what == toMint && !w.gated(s):
 		if err := w.sound(s); err != nil {
 			return nil, false, pawl.NoRetry(err)
 		}

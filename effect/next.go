@@ -87,10 +87,16 @@ func (w *doing) next(s *seen) step {
 		}
 		return toDoubt
 	}
-	if len(w.d.levels) == 0 {
+	if !w.gated(s) {
 		return toDispatch
 	}
 	return w.approved(s)
+}
+
+// gated says whether the call needs a yes: because its effect says so, or because its task was told so before. Code that
+// would not ask any more does not get past an answer that is there, or still to come.
+func (w *doing) gated(s *seen) bool {
+	return len(w.d.levels) > 0 || s.request != nil || s.denied != nil
 }
 
 // approved is next for a reserved operation that needs a yes.
@@ -148,7 +154,7 @@ func (w *doing) read(tx storage.Tx) (*seen, error) {
 			return nil, err
 		}
 	}
-	if len(w.d.levels) > 0 && (s.op == nil || !s.op.State.happened()) {
+	if (len(w.d.levels) > 0 || s.op != nil) && (s.op == nil || !s.op.State.happened()) {
 		if s.denied, _, err = approval.Remembered(tx, w.info.Tenant, w.d.name, w.ref.String(), w.call); err != nil {
 			return nil, err
 		}
