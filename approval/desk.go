@@ -48,7 +48,8 @@ func (d *Desk) Approve(ctx context.Context, id string, by Decision) (*Request, e
 }
 
 // Reject denies a request. The denial is remembered: the same call under the same reference is not asked about again,
-// whichever thread wants it. The refusals are those of Approve, but that no digest is needed; one that is given must fit.
+// whichever thread wants it. The refusals are those of Approve, but that no digest is needed; one that is given must fit. A
+// no that comes too late is a no all the same, while the call was not asked about anew: it is no yes that was slow.
 func (d *Desk) Reject(ctx context.Context, id string, by Decision) (*Request, error) {
 	return d.decide(ctx, Choice{ID: id, Verb: VerbReject, Decision: by})
 }
@@ -147,7 +148,15 @@ func (d *Desk) settle(tx storage.Tx, tenant string, actor pawl.Actor, c Choice) 
 			return nil, nil, err
 		}
 	}
-	if refused == nil && to != Revoked {
+	late := refused == nil && r.State == Expired
+	if late {
+		if last, _, err := Of(tx, tenant, r.Operation); err != nil {
+			return nil, nil, err
+		} else if last.ID != r.ID {
+			refused = &ExpiredError{ID: r.ID, At: r.Due}
+		}
+	}
+	if refused == nil && to != Revoked && !late {
 		next := *r
 		next.State = to
 		_, err := d.eng.AnswerTx(tx, r.Wait, pawl.Answer{Value: verdict(&next), By: actor.ID, Reason: c.Reason})
@@ -181,7 +190,7 @@ func (r *Request) become(tx storage.Tx, to State, level Level, actor pawl.Actor,
 			}
 			return
 		}
-		r.Decided, r.By, r.Reason = now, actor.ID, reason
+		r.Decided, r.By, r.Reason, r.Unused = now, actor.ID, reason, ""
 		if valid := level.valid(); to == Granted && valid > 0 {
 			r.Until = now.Add(valid)
 		}
@@ -248,9 +257,9 @@ func (r *Request) judge(now time.Time, to State, actor pawl.Actor, by Decision) 
 		return level, nil
 	case to == Revoked && r.State == Requested:
 		return level, &GrantError{ID: r.ID, State: r.State, Why: "there is no grant to take back; reject the request instead"}
-	case r.State == Expired:
+	case r.State == Expired && to != Denied:
 		return level, &ExpiredError{ID: r.ID, At: r.Due}
-	case r.State != Requested:
+	case r.State != Requested && r.State != Expired:
 		e := &DecidedError{ID: r.ID, State: r.State, By: r.By, At: r.Decided, Reason: r.Unused}
 		if e.Reason == "" {
 			e.Reason = r.Reason

@@ -162,13 +162,13 @@ func TestExpiry(t *testing.T) {
 				if seen.State != approval.Expired || seen.Rev != 1 || now.State != approval.Expired || now.Rev != 2 || now.Unused == "" {
 					t.Errorf("seen as %+v, then %+v", seen, now)
 				}
-				if e := (*approval.ExpiredError)(nil); !errors.As(second(p.desk.Reject(as(t, "cfo"), r.ID, approval.Decision{})), &e) {
-					t.Error("an expired request was denied")
-				}
-				if got := p.trail("", "t"); got != "requested expired approve.refused reject.refused" {
+				if got := p.trail("", "t"); got != "requested expired approve.refused" {
 					t.Errorf("the trail is %q", got)
 				}
 				out := p.resume("t")
+				if e := (*approval.ExpiredError)(nil); !errors.As(second(p.desk.Reject(as(t, "cfo"), r.ID, approval.Decision{})), &e) {
+					t.Error("a request in whose place another is open was denied")
+				}
 				next := p.only(approval.Filter{State: approval.Requested})
 				if out.Status != pawl.Waiting || len(out.Waiting) != 1 || next.ID == r.ID || next.N != 2 || out.Waiting[0].ID != next.Wait {
 					t.Errorf("after it the thread is %s and asks %+v", out.Status, next)
@@ -180,6 +180,34 @@ func TestExpiry(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A no after the time is over is a no: it is stored as one, with who said it, beside the expiry, and remembered.
+func TestALateNo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := (&shop{to: "finance", due: time.Hour}).open(t, memory(t), nil)
+		r := p.ask("t", "call-1", "17")
+		<-time.After(time.Hour)
+		if e := (*approval.ForbiddenError)(nil); !errors.As(second(p.desk.Reject(pawl.WithActor(t.Context(), pawl.Actor{ID: "eve"}), r.ID, approval.Decision{})), &e) {
+			t.Error("somebody else said no")
+		}
+		for range 2 { // said again, it stands
+			no, err := p.desk.Reject(as(t, "cfo"), r.ID, approval.Decision{Reason: "no"})
+			if err != nil || no.State != approval.Denied || no.By != "cfo" || no.Reason != "no" || !no.Decided.Equal(r.Due) {
+				t.Fatalf("a late no: %+v, %v", no, err)
+			}
+		}
+		if e := (*approval.DecidedError)(nil); !errors.As(second(p.desk.Approve(as(t, "cfo"), r.ID, approval.Decision{Digest: r.Call})), &e) {
+			t.Error("a yes after the no")
+		}
+		if got := p.trail("", "t"); got != "requested expired reject.refused denied reject.repeated approve.refused" {
+			t.Errorf("the trail is %q", got)
+		}
+		if out := p.resume("t"); out.Status == pawl.Waiting || len(p.list(approval.Filter{})) != 1 {
+			t.Errorf("it was asked again: %+v", out)
+		}
+	})
 }
 
 // Nobody looked while it was due: lists show it as expired, and the thread asks anew without anybody's help.
