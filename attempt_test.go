@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/storage"
+	"github.com/pawl-dev/pawl/storage/fault"
 )
 
 var (
@@ -299,5 +301,56 @@ func TestAttemptFaults(t *testing.T) {
 	faults := (*pawl.BuildError)(nil)
 	if !errors.As(err, &faults) || len(faults.Faults) != 8 {
 		t.Errorf("%v", err)
+	}
+}
+
+// A home that takes longer for each write than a node may be silent: the engine's time is not the node's.
+func TestSlowWritesAreNoSilence(t *testing.T) {
+	t.Parallel()
+	q := pawl.Interrupt[string, string]{Name: "q"}
+	inner := built(t, pawl.New[note]("inner").Path(pawl.Start, "a", "b").
+		Node("a", func(context.Context, *note) error { return nil }).Node("b", func(context.Context, *note) error { return nil }))
+	child := inner.Child("inner")
+	steps := func(ctx context.Context, silence time.Duration) error {
+		for _, name := range []string{"1", "2", "3"} {
+			if _, err := pawl.Step(ctx, name, func(ctx context.Context) (int, error) { return 0, sleeps(ctx, silence) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for name, c := range map[string]struct {
+		node func(context.Context) error
+		want pawl.Status
+	}{
+		"steps":      {func(ctx context.Context) error { return steps(ctx, 400*time.Millisecond) }, pawl.Done},
+		"silent":     {func(ctx context.Context) error { return steps(ctx, 600*time.Millisecond) }, pawl.Failed},
+		"a child":    {func(ctx context.Context) error { _, err := child.Call(ctx, nil); return err }, pawl.Done},
+		"a question": {func(ctx context.Context) error { _, err := q.Ask(ctx, "?"); return err }, pawl.Waiting},
+		"an update": {func(ctx context.Context) error {
+			task, _ := pawl.TaskFrom(ctx)
+			return errors.Join(task.Update(ctx, func(context.Context, storage.Tx) error { return nil }), ctx.Err())
+		}, pawl.Done},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				slow := fault.Wrap(hooked(t), fault.Plan{Delay: time.Second})
+				g := single(t, func(ctx context.Context, _ *note) error { return c.node(ctx) }, pawl.IdleTimeout(500*time.Millisecond), pawl.Uses(q, child))
+				out, err := g.Thread(opened(t, slow, nil), "t").Run(context.Background(), nil)
+				idle := (*pawl.TimeoutError)(nil)
+				if out.Status != c.want || errors.As(err, &idle) != (c.want == pawl.Failed) {
+					t.Errorf("%s, %v", out.Status, err)
+				}
+			})
+		})
+	}
+}
+
+func sleeps(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }

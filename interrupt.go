@@ -199,7 +199,9 @@ func (s *scope) ask(ctx context.Context, in asking) ([]byte, error) {
 func (s *scope) settled(ctx context.Context, q *core.Question, in asking) ([]byte, error) {
 	t := s.task
 	if q.State == core.QuestionOpen && !q.Due.IsZero() && !t.loop.host.Now().Before(q.Due) {
-		if _, err := t.loop.host.Settle(context.WithoutCancel(ctx), q, core.QuestionExpired); err != nil {
+		over := t.saving()
+		_, err := t.loop.host.Settle(context.WithoutCancel(ctx), q, core.QuestionExpired)
+		if over(); err != nil {
 			return nil, t.fail(err)
 		}
 	}
@@ -264,7 +266,9 @@ func (s *scope) put(ctx context.Context, address string, old *core.Question, in 
 	if answered && root.afterDrift {
 		q.Drift = 0
 	}
-	if err := l.ask(context.WithoutCancel(ctx), q, old); err != nil {
+	over := t.saving()
+	err = l.ask(context.WithoutCancel(ctx), q, old)
+	if over(); err != nil {
 		if errors.Is(err, local.ErrTooMany) {
 			err = &LimitError{Limit: "open questions a thread", Max: l.limits.Questions, Have: l.limits.Questions + 1}
 		}

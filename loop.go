@@ -239,6 +239,9 @@ func (l *loop) commit(ctx context.Context, c core.Commit) error {
 		}
 		return nil
 	}
+	if l.under != nil {
+		defer l.under.saving()()
+	}
 	if c.Stop != nil && c.Stop.Status == core.StatusCancelled {
 		if err := l.cancelled(context.WithoutCancel(ctx), c.Stop); err != nil {
 			return err

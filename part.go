@@ -134,22 +134,18 @@ func (t *Task) Update(ctx context.Context, fn func(ctx context.Context, tx stora
 	if !ok {
 		return t.fail(&NoStorageError{Graph: t.loop.topology.Graph, Node: t.spec.Node, Question: "an outside action"})
 	}
-	t.mu.Lock()
-	t.opening = nil
-	t.mu.Unlock()
 	var proven func(tx storage.Tx) (bool, error)
 	if len(proof) > 0 {
 		proven = proof[0]
 	}
+	var opening []*core.Question
+	over := t.saving()
 	err := h.With(context.WithoutCancel(ctx), func(ctx context.Context, tx storage.Tx) error {
-		t.mu.Lock()
-		t.opening = nil
-		t.mu.Unlock()
-		return fn(ctx, tx)
+		opening = nil
+		return fn(context.WithValue(ctx, openingKey{}, &opening), tx)
 	}, proven)
+	over()
 	t.mu.Lock()
-	opening := t.opening
-	t.opening = nil
 	if err == nil {
 		for _, q := range opening {
 			if t.asked == nil {
@@ -175,6 +171,9 @@ func (t *Task) Update(ctx context.Context, fn func(ctx context.Context, tx stora
 	}
 	return nil
 }
+
+// openingKey holds the waits that a running Update of a task opens.
+type openingKey struct{}
 
 // View reads in one View of the task's home. The rules of storage.DB.View hold for fn.
 func (t *Task) View(ctx context.Context, fn func(ctx context.Context, tx storage.Tx) error) error {
@@ -213,13 +212,14 @@ type Wait struct {
 	Due    time.Time       // zero: never
 }
 
-// Wait opens a wait inside an Update of this task: it is listed in Outcome.Waiting and closes the branch once the Update
+// Wait opens a wait inside an Update of this task, whose context it is given: it is listed in Outcome.Waiting and closes the branch once the Update
 // is durable. It returns the wait's id. An open wait of the same address and digest is not opened again; one of another
 // digest is superseded, and one that is due has expired.
 func (t *Task) Wait(ctx context.Context, tx storage.Tx, w Wait) (string, error) {
 	h, ok := t.loop.host.(homed)
-	if !ok || w.Kind == "" {
-		return "", errors.New("pawl: a wait needs a kind and a thread in storage; nothing was opened")
+	opening, within := ctx.Value(openingKey{}).(*[]*core.Question)
+	if !ok || !within || w.Kind == "" {
+		return "", errors.New("pawl: a wait needs a kind, and the context of an Update of a task of a thread in storage; nothing was opened")
 	}
 	address := t.address(ctx, w.Kind, w.Name, []Opt{Key(w.Key)}).ID()
 	q := &core.Question{
@@ -258,7 +258,7 @@ func (t *Task) Wait(ctx context.Context, tx storage.Tx, w Wait) (string, error) 
 	if err == nil && !held {
 		err = fmt.Errorf("pawl: wait %s is there already; nothing was opened", q.ID)
 	}
-	t.opening = append(t.opening, q)
+	*opening = append(*opening, q)
 	return q.ID, err
 }
 

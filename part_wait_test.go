@@ -114,3 +114,35 @@ func TestAWaitThatIsDue(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// Two branches open waits at once, the second while the first comes back from its Update: each knows that it waits.
+func TestWaitsOfTwoBranches(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		home, saved := hooked(t), make(chan struct{})
+		told := map[string]error{}
+		open := func(ctx context.Context, name string) error {
+			task, _ := pawl.TaskFrom(ctx)
+			err := task.Update(ctx, func(ctx context.Context, tx storage.Tx) error {
+				_, err := task.Wait(ctx, tx, pawl.Wait{Kind: "approval", Name: name, Digest: "d"})
+				return err
+			})
+			return errors.Join(err, task.Closed(ctx))
+		}
+		g := single(t, func(ctx context.Context, _ *note) error {
+			return pawl.All(ctx, func(ctx context.Context) error {
+				after := func() { close(saved); synctest.Wait() } // the other stands in front of its Update then
+				home.after.Store(&after)
+				told["first"] = open(ctx, "first")
+				return told["first"]
+			}, func(ctx context.Context) error { <-saved; return open(ctx, "second") })
+		})
+		out, err := g.Thread(opened(t, home, nil), "t").Run(t.Context(), nil)
+		if err != nil || out.Status != pawl.Waiting || len(out.Waiting) != 2 {
+			t.Errorf("%+v, %v", out, err)
+		}
+		if !errors.Is(told["first"], pawl.ErrWaiting) {
+			t.Errorf("the first branch does not know that it waits: %v", told["first"])
+		}
+	})
+}

@@ -84,10 +84,12 @@ func (s *scope) step(ctx context.Context, name, key string, keep *core.Cached, c
 	if err := t.late(s.entry, address); err != nil {
 		return nil, err
 	}
-	if err := t.loop.record(context.WithoutCancel(ctx), rec, keep); err != nil {
+	over := t.saving()
+	err = t.loop.record(context.WithoutCancel(ctx), rec, keep)
+	over()
+	if err != nil {
 		return nil, t.fail(fmt.Errorf("node %q: step %q was called and its result is not saved: %w", t.spec.Node, name, err))
 	}
-	t.alive(false)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.steps == nil {

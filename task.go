@@ -20,20 +20,21 @@ type Task struct {
 	policy *core.Policy
 	guard  *seal
 
-	mu      sync.Mutex
-	booked  map[string]bool           // addresses used in this entry
-	steps   map[string]*core.Step     // journal, by address
-	asked   map[string]*core.Question // newest revision, by address
-	open    map[string]*core.Question // what this entry waits for, by id
-	fatal   error                     // the task cannot end well, whatever the node returns
-	gotos   []Next                    // what this entry chose with Goto
-	failed  error                     // of the node, which its handler takes over
-	idle    *time.Timer               // of the running try; nil: no idle timeout
-	entry   int                       // which start of the node this is
-	over    bool                      // the node returned: what goroutines of it still ask for is refused
-	cp      int64                     // the checkpoint that all of it hangs from
-	opening []*core.Question          // waits that the running Update opens
-	calls   []string                  // what the node itself sent out in this entry, as far as somebody watches
+	mu     sync.Mutex
+	booked map[string]bool           // addresses used in this entry
+	steps  map[string]*core.Step     // journal, by address
+	asked  map[string]*core.Question // newest revision, by address
+	open   map[string]*core.Question // what this entry waits for, by id
+	fatal  error                     // the task cannot end well, whatever the node returns
+	gotos  []Next                    // what this entry chose with Goto
+	failed error                     // of the node, which its handler takes over
+	idle   *time.Timer               // of the running try; nil: no idle timeout
+	saves  int                       // writes of the engine that go on for it
+	missed bool                      // the idle timeout was over during these
+	entry  int                       // which start of the node this is
+	over   bool                      // the node returned: what goroutines of it still ask for is refused
+	cp     int64                     // the checkpoint that all of it hangs from
+	calls  []string                  // what the node itself sent out in this entry, as far as somebody watches
 
 	leaves []*core.Cached // what stateless children of it leave to others
 

@@ -102,7 +102,7 @@ func (r *round) overdue() bool {
 }
 
 // IdleTimeout ends the context of a try that shows no progress for d. Progress is Heartbeat, and whatever the node asks of
-// the engine: steps, questions, effects, children.
+// the engine: steps, questions, effects, children. The time that the engine takes to write does not count.
 func IdleTimeout(d time.Duration) NodeOption {
 	return option("IdleTimeout", func(c *nodeConfig) {
 		if c.policy.Idle, c.policy.Beats = d, false; d < 0 {
@@ -139,6 +139,30 @@ func (t *Task) alive(beat bool) {
 	}
 }
 
+// saving is called when the engine begins to write for the task, and what it returns when that is over: meanwhile the idle
+// timeouts of the task and of those around it stand still.
+func (t *Task) saving() (over func()) {
+	if t.policy.Idle == 0 && t.loop.under == nil {
+		return func() {}
+	}
+	t.writes(1)
+	return func() {
+		t.writes(-1)
+		t.alive(false)
+	}
+}
+
+func (t *Task) writes(n int) {
+	for ; t != nil; t = t.loop.under {
+		t.mu.Lock()
+		if t.saves += n; t.saves == 0 && t.missed && t.idle != nil {
+			t.idle.Reset(t.policy.Idle)
+		}
+		t.missed = t.missed && t.saves > 0
+		t.mu.Unlock()
+	}
+}
+
 // TimeoutError: a try did not end within its time, or showed no progress. What it wrote was discarded, whatever it
 // returned; steps and effects that were recorded stay.
 type TimeoutError struct {
@@ -167,7 +191,13 @@ func (t *Task) limited(ctx context.Context) (_ context.Context, end func(error) 
 		ctx, stop = context.WithTimeoutCause(ctx, run.After, run)
 	}
 	if idle.After > 0 {
-		timer := time.AfterFunc(idle.After, func() { cancel(idle) })
+		timer := time.AfterFunc(idle.After, func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			if t.missed = t.saves > 0; !t.missed { // else it is set again when that is over
+				cancel(idle)
+			}
+		})
 		t.mu.Lock()
 		t.idle = timer
 		t.mu.Unlock()
