@@ -59,7 +59,7 @@ func (in Interrupt[Q, A]) ask(ctx context.Context, question func() (Q, error), o
 			if err != nil {
 				return nil, err
 			}
-			return json.Marshal(q)
+			return schema.Marshal(q)
 		},
 	})
 	if err != nil {

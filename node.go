@@ -274,7 +274,7 @@ func (w *Worker[S, P]) With(p P) []Next { return w.Each([]P{p}) }
 func (w *Worker[S, P]) Each(items []P) []Next {
 	out := make([]Next, len(items))
 	for i, p := range items {
-		arg, err := json.Marshal(p)
+		arg, err := schema.Marshal(p)
 		if err != nil {
 			err = fmt.Errorf("payload %d for worker %q cannot be sent: %w", i, w.name, err)
 		}

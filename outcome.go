@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/core"
 	"github.com/pawl-dev/pawl/internal/local"
 	"github.com/pawl-dev/pawl/internal/records"
+	"github.com/pawl-dev/pawl/internal/schema"
 	"github.com/pawl-dev/pawl/storage"
 )
 
@@ -154,7 +155,7 @@ func (t *Thread) Runs(ctx context.Context) ([]RunInfo, error) {
 }
 
 func marshalAnswer(v any) ([]byte, error) {
-	doc, err := json.Marshal(v)
+	doc, err := schema.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("pawl: the answer cannot be encoded as JSON: %w; nothing was consumed", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/schema"
 )
 
 // Step calls fn and journals its result under a name: when the node runs again, after an answer, a retry or a crash,
@@ -38,7 +39,7 @@ func journaled[T any](ctx context.Context, s *scope, name, key string, keep *cor
 		if err != nil {
 			return nil, err
 		}
-		return json.Marshal(v)
+		return schema.Marshal(v)
 	})
 	if err != nil {
 		return result, err

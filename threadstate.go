@@ -30,8 +30,9 @@ type ThreadState struct {
 	Version  string     `json:"version,omitempty"`    // of the graph, that the run is bound to
 	Waiting  []Question `json:"waiting,omitempty"`
 	Legal    []Verb     `json:"legal"`
-	Updated  time.Time  `json:"updated,omitzero"`
-	Input    bool       `json:"input"` // the run's input is stored
+	Owner    string     `json:"owner,omitempty"`  // the member that runs it; empty: nobody does
+	Updated  time.Time  `json:"updated,omitzero"` // when the status last changed: of a running thread, since when
+	Input    bool       `json:"input"`            // the run's input is stored
 	Head     *Snapshot  `json:"head,omitempty"`
 	// Values are the head's with what those tasks wrote that ended already, as far as that can be merged without the
 	// others. It is no checkpoint yet.
@@ -66,6 +67,9 @@ func (t *Thread) State(ctx context.Context, in ...Path) (*ThreadState, error) {
 			if seen.Status == Failed || seen.Status == Cancelled || seen.Status == Waiting {
 				s.Cause, s.Reason = seen.Run.Cause, seen.Run.Error
 			}
+		}
+		if s.Status == Running {
+			s.Owner = seen.Lease.Owner
 		}
 		s.Legal, s.Waiting = core.Legal(s.Status, s.Cause), questionsOf(seen.Open)
 		r := records.NewReader(t.eng.store.Box, tx, seen.Info)

@@ -25,7 +25,7 @@ func Encode[T any](v *T) ([]byte, error) {
 	if out, ok := appendFast(nil, v); ok {
 		return out, nil
 	}
-	return json.Marshal(v)
+	return Marshal(v)
 }
 
 // appendFast writes what needs no reflection, in the words of encoding/json.
@@ -128,7 +128,7 @@ func EncodeList[T any](head, tail []T) ([]byte, error) {
 			if out, ok = appendFast(out, &part[i]); ok {
 				continue
 			}
-			doc, err := json.Marshal(&part[i])
+			doc, err := Marshal(&part[i])
 			if err != nil {
 				return nil, err
 			}

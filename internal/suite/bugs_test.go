@@ -13,8 +13,10 @@ import (
 )
 
 // TestBugs holds failures that other engines had, under the numbers of the project's bug log.
-func TestBugs(t *testing.T) {
-	runAll(t, "bugs", slices.Concat(bugsMore(), bugsWait(), []scenario{
+func TestBugs(t *testing.T) { runAll(t, "bugs", bugs()) }
+
+func bugs() []scenario {
+	return slices.Concat(bugsMore(), bugsWait(), bugsChild(), bugsStorage(), bugsRun(), bugsAgain(), []scenario{
 		{id: "001", run: threeQuestionsThreeIDs},
 		{id: "005", run: bareValueIsAmbiguous},
 		{id: "007", run: fiveRoundsFiveAnswers},
@@ -34,7 +36,7 @@ func TestBugs(t *testing.T) {
 		{id: "127", run: unreadableFailsClosed},
 		{id: "154", run: inputIsNoAnswer},
 		{id: "174", run: answersAreNotReused},
-	}))
+	})
 }
 
 // threeCallers is one node with three calls at once, each asking its own question.

@@ -33,6 +33,10 @@ func childrenPromises() map[string]func([]byte) {
 		"bug-ids":        listIDsChild,
 		"bug-block":      blockingChild,
 		"bug-rush":       answerRushChild,
+		"bug-inside":     answerInsideChild,
+		"bug-crowd":      crowdChild,
+		"bug-tool":       toolDeathChild,
+		"bug-pause":      pausedChild,
 	}
 }
 
