@@ -83,6 +83,11 @@ func (p *Program) effectsGroup() *cobra.Command {
 	return c
 }
 
+var operationStates = []string{
+	"reserved", "dispatched", "committed", "rejected", "voided", "denied", "in_doubt", "quarantined", "released", "compensating", "compensated",
+	"compensation_failed", "tombstone",
+}
+
 // picking are the flags that choose operations.
 type picking struct {
 	effect.Filter
@@ -96,11 +101,14 @@ func (p *Program) effectsList() *cobra.Command {
 		Use: "list", Aliases: []string{"ls"}, Short: "Operations: outside actions and how they stand", Args: p.takes(0, "no argument"),
 		Example: "  pawl effects list --thread order-17\n  pawl effects list --unknown --check -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if k.state != "" && !slices.Contains(operationStates, k.state) {
+				return p.misuse(cmd, fmt.Errorf("--state %s: there are %s%s", k.state, strings.Join(operationStates, ", "), meant(k.state, operationStates...)))
+			}
 			return p.pick(cmd, k, func(g *Page, list []operationView) { tableOfOperations(g, list) })
 		},
 	}
 	p.pickFlags(c, k)
-	c.Flags().StringVar(&k.state, "state", "", "only operations in this `state`: reserved, dispatched, committed, rejected, voided, denied, in_doubt, quarantined, released, compensating, compensated, compensation_failed, tombstone")
+	c.Flags().StringVar(&k.state, "state", "", "only operations in this `state`: "+strings.Join(operationStates, ", "))
 	c.Flags().BoolVar(&k.only, "unknown", false, "only those of which nobody knows whether they happened")
 	return c
 }

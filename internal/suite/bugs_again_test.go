@@ -51,7 +51,7 @@ func pausedAndKilled(t *testing.T, _ *report) {
 		c.cmd.Wait()
 		th := awaiting().Thread(engine(t, h.open(t), nil), "t")
 		s := statusOf(t, th)
-		same(t, string(mode), fmt.Sprint(s.Status, " ", string(s.Head.Values), " ", s.Head.Next, len(s.Waiting)), "waiting "+values("awaiting payment")+" [wait]1")
+		same(t, string(mode), fmt.Sprint(s.Status, " ", string(s.Head.Values), " ", s.Head.Next, len(s.Waiting)), "waiting "+values("awaiting payment")+" [wait] 1")
 		out, err := th.Resume(t.Context(), gate.Answer(s.Waiting[0].ID, "yes"))
 		same(t, string(mode), mustBeDone(t, out, err), values("awaiting payment", "yes"))
 	}

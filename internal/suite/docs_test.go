@@ -200,7 +200,7 @@ func TestDocsOfBugs(t *testing.T) {
 // numbers are those of a text, with the ranges in it.
 func numbers(t *testing.T, text string) (out []string) {
 	t.Helper()
-	for _, m := range regexp.MustCompile(`(\d{3})(?: to (\d{3}))?`).FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile(`(\d{3})(?:\s+to\s+(\d{3}))?`).FindAllStringSubmatch(text, -1) {
 		var from, to int
 		if fmt.Sscan(strings.TrimLeft(m[1], "0"), &from); m[2] == "" {
 			to = from
