@@ -152,6 +152,7 @@ type runConfig struct {
 	breaks  *core.Breaks // of this call; nil: none were given
 	waited  bool         // the thread, before this verb
 	in      Path
+	from    *Point // of EditAs; nil: the head
 	sink    func(Event)
 	reason  string
 

@@ -146,6 +146,7 @@ type jsonDef interface {
 	input(doc []byte) ([]core.Write, error)
 	encode(values []*core.Value) ([]byte, error)
 	readable(values []*core.Value) error
+	led(node string, values []*core.Value, next []Next) ([]core.Due, error)
 }
 
 func (d *def[S]) decode(doc []byte) ([]core.Write, error) {

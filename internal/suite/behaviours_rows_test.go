@@ -6,14 +6,14 @@ import "slices"
 const (
 	modes = "stream modes of the server (values, updates, custom, messages)"
 
-	compiled = "the compiler refuses it, or Go has no such thing to return"
-	noBulk   = "updates in bulk: Copy, Fork and Edit take their place"
-	noParent = "PARENT commands: a child chooses a node of its parent by its result"
-	lowLevel = "the low-level graph of channels is not public"
-	noSaver  = "no saver interface: drivers pass storagetest, threads are read by their own verbs"
-	noConfig = "a configuration that is passed along and merged: options of one call, and the context"
-	jsonOnly = "values are JSON of declared types: nothing is revived by a stored type name"
-	deltas   = "a frequency of snapshots: a version is written whole once rebuilding it would cost more"
+	compiled   = "the compiler refuses it, or Go has no such thing to return"
+	forksBelow = "a fork hangs under the checkpoint that it starts from, not beside it"
+	noParent   = "PARENT commands: a child chooses a node of its parent by its result"
+	lowLevel   = "the low-level graph of channels is not public"
+	noSaver    = "no saver interface: drivers pass storagetest, threads are read by their own verbs"
+	noConfig   = "a configuration that is passed along and merged: options of one call, and the context"
+	jsonOnly   = "values are JSON of declared types: nothing is revived by a stored type name"
+	deltas     = "a frequency of snapshots: a version is written whole once rebuilding it would cost more"
 )
 
 func behaviours() []scenario {
@@ -140,8 +140,14 @@ func stateRows() []scenario {
 			{id: "STA-01", run: each(rowNewThread)}, {id: "STA-02", run: rowNoStorage}, {id: "STA-08", run: each(rowEditRemoves)},
 			{id: "STA-19", run: each(rowNoSuchPoint)}, {id: "STA-37", run: each(goingBackAsksAgain), strict: true},
 		},
-		foreign("an edit is written as nobody", "STA-06"),
-		foreign(noBulk, "STA-09", "STA-10", "STA-11", "STA-12", "STA-13", "STA-15", "STA-16", "STA-17", "STA-18"))
+		[]scenario{
+			{id: "STA-06", run: each(rowEditAsNobody)}, {id: "STA-09", run: each(rowEditAsSteps)},
+			{id: "STA-10", run: each(rowEditAsRefuses), differs: "the end is no node to edit as, alone or beside others, and a copy is an option (From), not an edit"},
+			{id: "STA-11", run: each(rowEditAsRuns)}, {id: "STA-12", run: each(rowEditAsSends)},
+			{id: "STA-13", run: each(rowEditAsTasks), differs: "a history says of past tasks that they are done, not what each wrote: that is in the values"},
+			{id: "STA-15", run: each(rowCopyStart), differs: forksBelow}, {id: "STA-16", run: each(rowCopyOne), differs: forksBelow},
+			{id: "STA-17", run: each(rowCopyTwo), differs: forksBelow}, {id: "STA-18", run: each(rowCopyAgain), differs: forksBelow},
+		})
 }
 
 func childRows() []scenario {

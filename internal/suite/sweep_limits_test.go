@@ -2,6 +2,7 @@ package suite_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -80,6 +81,61 @@ func sweepDrained(t *testing.T, mode pawl.ChildMode) sweepDrive {
 				return err
 			}
 			once(ctx, "drained "+out.Reason)
+		}
+	}
+}
+
+// sweepEditAs writes a run by hand on a new thread up to a question, a second one to its end, and a branch of that, in which
+// the node that asks is done by hand in the end while its sibling has run.
+func sweepEditAs(t *testing.T) sweepDrive {
+	g := built(t, pawl.New[sweepState]("edit-as").
+		Node("a", steps("a")).Node("b", asks("b"), pawl.Uses(sweepQuestion)).Node("c", steps("c")).Node("end", steps("end")).
+		Edge(pawl.Start, "a").Edge("a", "b").Edge("a", "c").Join([]string{"b", "c"}, "end"))
+	as := func(node, line string) pawl.TaskEdit {
+		return g.As(node, func(s *sweepState) error {
+			s.Log.Add(line)
+			s.Sum.Add(1)
+			s.Map.Set(node, line)
+			s.Most.Add(len(line))
+			return nil
+		})
+	}
+	input := pawl.TaskEdit{Node: pawl.Start, Changes: []byte(`{"doc":"in"}`)}
+	type list = [][]pawl.TaskEdit
+	next := func(ctx context.Context, th *pawl.ThreadOf[sweepState]) (over bool, err error) {
+		st, err := th.State(ctx)
+		if err != nil {
+			return false, err
+		}
+		runs, err := th.Runs(ctx)
+		if err != nil {
+			return false, err
+		}
+		switch {
+		case st.Status == pawl.StatusNew:
+			_, err = th.EditAs(ctx, list{{input}, {as("a", "a by hand")}})
+		case st.Status == pawl.Waiting && len(st.Waiting) > 0 && len(runs) == 3:
+			_, err = th.EditAs(ctx, list{{as("b", "b by hand")}})
+		case st.Status == pawl.Waiting && len(st.Waiting) > 0:
+			_, err = th.Resume(ctx, pawl.AnswerWith(st.Waiting[0].ID, "yes"))
+		case st.Status == pawl.Waiting || st.Status == pawl.Crashed:
+			_, err = th.Resume(ctx)
+		case st.Status == pawl.Done && len(runs) == 1:
+			_, err = th.EditAs(ctx, list{{input}, {as("a", "2a")}, {as("c", "2c"), as("b", "2b")}, {as("end", "2end")}})
+		case st.Status == pawl.Done && len(runs) == 2:
+			_, err = th.EditAs(ctx, list{{as("a", "3a")}}, pawl.From(pawl.Before("a")))
+		case st.Status == pawl.Done:
+			return true, nil
+		default:
+			err = fmt.Errorf("the thread is %s", st.Status)
+		}
+		return false, err
+	}
+	return func(ctx context.Context, eng *pawl.Engine) error {
+		for {
+			if over, err := next(ctx, g.Thread(eng, "t")); over || err != nil {
+				return err
+			}
 		}
 	}
 }

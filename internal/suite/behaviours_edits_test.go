@@ -1,0 +1,205 @@
+package suite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// does is a node that logs a line, done by hand.
+func does(node, line string) pawl.TaskEdit {
+	return pawl.TaskEdit{Node: node, Changes: json.RawMessage(fmt.Sprintf(`{"log":[%q]}`, line))}
+}
+
+// historyOf is a history in what two threads can have in common, the oldest first.
+func historyOf(t *testing.T, th *pawl.ThreadOf[rowState]) (out []string) {
+	t.Helper()
+	h, err := th.History(t.Context(), pawl.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range h {
+		line := fmt.Sprint(s.Step, " ", string(s.Values), " ", s.Next)
+		for _, task := range s.Tasks {
+			line += " " + task.Node + " " + task.State
+		}
+		out = append(out, line)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// byHandOf applies lists of super-steps, each list in a call.
+func byHandOf(t *testing.T, th *pawl.ThreadOf[rowState], calls ...[][]pawl.TaskEdit) *pawl.Outcome {
+	t.Helper()
+	var out *pawl.Outcome
+	for _, steps := range calls {
+		var err error
+		if out, err = th.EditAs(t.Context(), steps); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// twoThreads are threads of one graph on two engines of one home: that which runs, and that which is edited.
+func twoThreads(t *testing.T, h *home, b *pawl.Builder[rowState]) (real, byHand *pawl.ThreadOf[rowState]) {
+	t.Helper()
+	g := build(t, b)
+	eng := engine(t, h.open(t), nil)
+	return g.Thread(eng, "real"), g.Thread(eng, "by hand")
+}
+
+func rowEditAsNobody(t *testing.T, h *home) {
+	th := rowThread(t, h, sayers("a"), nil)
+	_, err := th.EditAs(t.Context(), [][]pawl.TaskEdit{{does("nobody", "x")}})
+	if unknown := (*pawl.NotFoundError)(nil); !errors.As(err, &unknown) || unknown.What != "node" || unknown.ID != "nobody" {
+		t.Error(err)
+	}
+	if s := statusOf(t, th); s.Status != pawl.StatusNew {
+		t.Error(s.Status)
+	}
+}
+
+func rowEditAsSteps(t *testing.T, h *home) {
+	b := sayers("a", "b")
+	one, two := twoThreads(t, h, b)
+	first := []pawl.TaskEdit{{Node: "a", Changes: json.RawMessage(`{"m":{"foo":"bar"}}`)}}
+	second := []pawl.TaskEdit{
+		{Node: "a", Changes: json.RawMessage(`{"m":{"foo":"updated"}}`)},
+		{Node: "b", Changes: json.RawMessage(`{"m":{"baz":"new"}}`)},
+	}
+	byHandOf(t, one, [][]pawl.TaskEdit{first}, [][]pawl.TaskEdit{second})
+	byHandOf(t, two, [][]pawl.TaskEdit{first, second})
+	want := []string{`0 {"m":{"foo":"bar"}} [b] b done`, `1 {"m":{"baz":"new","foo":"updated"}} [b] b due`}
+	for name, th := range map[string]*pawl.ThreadOf[rowState]{"in two calls": one, "in one": two} {
+		if got := historyOf(t, th); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func rowEditAsRefuses(t *testing.T, h *home) {
+	th := rowThread(t, h, sayers("a", "b"), nil)
+	changes := json.RawMessage(`{"log":["x"]}`)
+	for name, steps := range map[string][][]pawl.TaskEdit{
+		"nothing":                nil,
+		"empty super-steps":      {{}, {}},
+		"two updates as nobody":  {{{Changes: changes}, {Changes: changes}}},
+		"the end beside a node":  {{{Node: pawl.End}, does("a", "x")}},
+		"an input beside a node": {{does(pawl.Start, "x"), does("a", "x")}},
+	} {
+		if _, err := th.EditAs(t.Context(), steps); !errors.As(err, new(*pawl.TaskEditError)) && !errors.As(err, new(*pawl.NotFoundError)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if s := statusOf(t, th); s.Status != pawl.StatusNew {
+		t.Error(s.Status)
+	}
+}
+
+func rowEditAsRuns(t *testing.T, h *home) {
+	real, byHand := twoThreads(t, h, sayers("agent", "tool"))
+	var steps [][]pawl.TaskEdit
+	for _, in := range []string{"one", "two"} {
+		s := &rowState{}
+		s.Log.Add(in)
+		if out, err := real.Run(t.Context(), s); err != nil {
+			t.Fatal(out, err)
+		}
+		steps = append(steps, []pawl.TaskEdit{does(pawl.Start, in)}, []pawl.TaskEdit{does("agent", "agent")}, []pawl.TaskEdit{does("tool", "tool")})
+	}
+	byHandOf(t, byHand, steps)
+	same(t, "history", strings.Join(historyOf(t, byHand), "\n"), strings.Join(historyOf(t, real), "\n"))
+}
+
+func rowEditAsSends(t *testing.T, h *home) {
+	task := pawl.NewWorker("task", func(_ context.Context, s *rowState, n int) error { s.Log.Add(fmt.Sprint("task ", n)); return nil })
+	real, byHand := twoThreads(t, h, pawl.New[rowState]("row").Add(task).
+		Node("map", func(ctx context.Context, s *rowState) error {
+			s.Log.Add("map")
+			return pawl.Goto(ctx, task.Each([]int{0, 1, 2})...)
+		}, pawl.Targets("task")).Path(pawl.Start, "map"))
+	if _, err := real.Run(t.Context(), &rowState{}); err != nil {
+		t.Fatal(err)
+	}
+	sent := does("map", "map")
+	sent.Next = task.Each([]int{0, 1, 2})
+	byHandOf(t, byHand, [][]pawl.TaskEdit{
+		{{Node: pawl.Start}}, {sent}, {does("task", "task 0"), does("task", "task 1"), does("task", "task 2")},
+	})
+	got := historyOf(t, byHand)
+	same(t, "history", strings.Join(got, "\n"), strings.Join(historyOf(t, real), "\n"))
+	if !strings.Contains(got[2], "task done task done task done") {
+		t.Errorf("the tasks: %s", got[2])
+	}
+}
+
+func rowEditAsTasks(t *testing.T, h *home) {
+	real, byHand := twoThreads(t, h, pawl.New[rowState]("row").Path(pawl.Start, "double").
+		Node("double", func(_ context.Context, s *rowState) error { s.N.Add(2); return nil }))
+	if _, err := real.Run(t.Context(), &rowState{}); err != nil {
+		t.Fatal(err)
+	}
+	byHandOf(t, byHand, [][]pawl.TaskEdit{{{Node: pawl.Start}}, {{Node: "double", Changes: json.RawMessage(`{"n":2}`)}}})
+	same(t, "history", strings.Join(historyOf(t, byHand), "\n"), strings.Join(historyOf(t, real), "\n"))
+}
+
+// copied runs start > one > two, two > three, where one of the twos is by a goto, and goes on from an older point with edits.
+func copied(t *testing.T, h *home, at string, edits ...pawl.TaskEdit) []string {
+	t.Helper()
+	two := pawl.NewWorker("two", func(_ context.Context, s *rowState, _ int) error { s.Log.Add("two"); return nil })
+	th := rowThread(t, h, pawl.New[rowState]("row").Add(two).
+		Node("one", func(ctx context.Context, s *rowState) error { s.Log.Add("one"); return pawl.Goto(ctx, two.With(2)...) }, pawl.Targets("two")).
+		Node("three", rowSays("three")).
+		Edge(pawl.Start, "one").Route("one", func(*rowState) []pawl.Next { return two.With(1) }, "two").Edge("two", "three"), nil)
+	in := &rowState{}
+	in.Log.Add("start")
+	if _, err := th.Run(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	before := historyOf(t, th)
+	var out *pawl.OutcomeOf[rowState]
+	var err error
+	if len(edits) == 0 {
+		out, err = th.Replay(t.Context(), pawl.Before(at))
+	} else if _, err = th.EditAs(t.Context(), [][]pawl.TaskEdit{edits}, pawl.From(pawl.Before(at))); err == nil {
+		out, err = th.Resume(t.Context())
+	}
+	if err != nil || out.Status != pawl.Done {
+		t.Fatal(out, err)
+	}
+	if after := historyOf(t, th); !slices.Equal(after[:len(before)], before) {
+		t.Errorf("what was is changed: %q", after)
+	}
+	return logOf(out.State)
+}
+
+func wantLog(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func rowCopyStart(t *testing.T, h *home) {
+	wantLog(t, copied(t, h, pawl.Start, does(pawl.Start, "start*")), "start*", "one", "two", "two", "three")
+}
+
+func rowCopyOne(t *testing.T, h *home) { // what one* does not send is gone
+	wantLog(t, copied(t, h, "one", does("one", "one*")), "start", "one*", "two", "three")
+}
+
+func rowCopyTwo(t *testing.T, h *home) {
+	wantLog(t, copied(t, h, "two", does("two", "two*"), does("two", "two**")), "start", "one", "two*", "two**", "three")
+}
+
+func rowCopyAgain(t *testing.T, h *home) {
+	wantLog(t, copied(t, h, "two"), "start", "one", "two", "two", "three")
+}
