@@ -4,8 +4,6 @@ import "slices"
 
 // Reasons that many rows share.
 const (
-	modes = "stream modes of the server (values, updates, custom, messages)"
-
 	compiled   = "the compiler refuses it, or Go has no such thing to return"
 	forksBelow = "a fork hangs under the checkpoint that it starts from, not beside it"
 	noParent   = "PARENT commands: a child chooses a node of its parent by its result"
@@ -128,8 +126,7 @@ func askRows() []scenario {
 			{id: "INT-39", run: each(answersThatLookLikeMaps), strict: true}, {id: "INT-40", run: each(bareValueInsideChild), strict: true},
 			{id: "INT-43", run: each(nullIsAnAnswer), strict: true},
 		},
-		foreign("an answer and a write are two verbs: Resume and Edit", "INT-06"), foreign("XXH3 ids: questions have ids of their own", "INT-35"),
-		waiting(modes, "INT-14", "INT-15"))
+		foreign("an answer and a write are two verbs: Resume and Edit", "INT-06"), foreign("XXH3 ids: questions have ids of their own", "INT-35"))
 }
 
 func stateRows() []scenario {
@@ -168,7 +165,12 @@ func streamRows() []scenario {
 			{id: "STR-10", run: each(rowTaskEvents)},
 			{id: "STR-11", run: each(rowChildEvents)},
 		},
-		waiting(modes, "STR-01", "STR-03", "STR-04", "STR-06", "STR-08", "STR-13", "STR-14", "STR-15", "STR-20", "STR-23"),
+		[]scenario{
+			{id: "STR-01", run: each(rowRootValues)}, {id: "STR-03", run: each(rowStablePath)}, {id: "STR-04", run: each(rowModes)},
+			{id: "STR-06", run: each(rowCustom)}, {id: "STR-08", run: each(rowDebug)}, {id: "STR-13", run: each(rowMessagesOnce)},
+			{id: "STR-14", run: each(rowMessagesOnce)}, {id: "STR-15", run: each(rowMessageMeta)}, {id: "STR-20", run: rowSlow},
+			{id: "STR-23", run: each(rowInterrupts)}, {id: "INT-14", run: each(rowAroundAPause)}, {id: "INT-15", run: each(rowEmptyInput)},
+		},
 		foreign(lowLevel, "STR-16", "STR-17"), foreign(noConfig, "STR-22"))
 }
 

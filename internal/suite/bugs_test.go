@@ -16,7 +16,7 @@ import (
 func TestBugs(t *testing.T) { runAll(t, "bugs", bugs()) }
 
 func bugs() []scenario {
-	return slices.Concat(bugsMore(), bugsWait(), bugsChild(), bugsStorage(), bugsRun(), bugsAgain(), []scenario{
+	return slices.Concat(bugsMore(), bugsWait(), bugsChild(), bugsStorage(), bugsRun(), bugsAgain(), bugsOfStreams(), []scenario{
 		{id: "001", run: threeQuestionsThreeIDs},
 		{id: "005", run: bareValueIsAmbiguous},
 		{id: "007", run: fiveRoundsFiveAnswers},
