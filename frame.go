@@ -221,7 +221,7 @@ func (l *loop) opening(ctx context.Context, first *core.Checkpoint) []*core.Chec
 		return []*core.Checkpoint{first}
 	}
 	l.number(next, results)
-	l.pos.Head = next
+	l.pos.Head, next.Quiet = next, len(results[0].Writes) == 0
 	return []*core.Checkpoint{first, next}
 }
 
