@@ -18,6 +18,7 @@ func TestVersionsInsideAChild(t *testing.T) {
 		opts  map[string]pawl.NodeOption
 		mode  pawl.ChildMode
 		first string // difference; empty: the run goes on
+		nodes int    // that differ, where it does not
 	}
 	nothing := func(context.Context, *family) error { return nil }
 	graph := func(t *testing.T, c change) *pawl.Graph[family] {
@@ -42,11 +43,11 @@ func TestVersionsInsideAChild(t *testing.T) {
 	}
 	for name, c := range map[string]change{
 		"same":                 {},
-		"a node that ran":      {opts: map[string]pawl.NodeOption{"a": pawl.Version(2)}, first: `"sub|a"`},
-		"the node that waits":  {opts: map[string]pawl.NodeOption{"asks": pawl.Version(2)}, first: `"sub|asks"`},
+		"a node that ran":      {opts: map[string]pawl.NodeOption{"a": pawl.Version(2)}, first: `"sub|a"`, nodes: 1},
+		"the node that waits":  {opts: map[string]pawl.NodeOption{"asks": pawl.Version(2)}, first: `"sub|asks"`, nodes: 1},
 		"a node not met yet":   {opts: map[string]pawl.NodeOption{"later": pawl.Version(2)}},
 		"another mode":         {mode: pawl.PerThread, first: `mode of child "sub"`},
-		"a line behind a node": {b: func(b *pawl.Builder[family]) *pawl.Builder[family] { return b.Edge("a", "later") }, first: `"sub|a"`},
+		"a line behind a node": {b: func(b *pawl.Builder[family]) *pawl.Builder[family] { return b.Edge("a", "later") }, first: `"sub|a"`, nodes: 1},
 		"a new node at the end": {b: func(b *pawl.Builder[family]) *pawl.Builder[family] {
 			return b.Node("new", nothing).Edge("later", "new")
 		}},
@@ -83,6 +84,8 @@ func TestVersionsInsideAChild(t *testing.T) {
 					t.Error(over, err)
 				case c.first != "" && (!errors.As(err, &refused) || !strings.Contains(refused.First, c.first)):
 					t.Error(over, err)
+				case c.first != "" && refused.Changed != c.nodes:
+					t.Errorf("%d nodes changed, want %d: %v", refused.Changed, c.nodes, err)
 				}
 				_ = eng.Close()
 			}

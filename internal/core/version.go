@@ -176,7 +176,8 @@ func reaches(old, now *Topology, from, to string) bool {
 	return false
 }
 
-// Changed counts the nodes that differ between two versions: other ones, new ones, and those that are gone.
+// Changed counts the nodes that differ between two versions: other ones, new ones, and those that are gone, in the graph
+// and in its children.
 func Changed(old, now *Topology) int {
 	n := 0
 	for i := range old.Nodes {
@@ -187,6 +188,11 @@ func Changed(old, now *Topology) int {
 	for i := range now.Nodes {
 		if _, was := old.Node(now.Nodes[i].Name); !was {
 			n++
+		}
+	}
+	for i := range old.Children {
+		if is, ok := now.Child(old.Children[i].Name); ok {
+			n += Changed(old.Children[i].Graph, is.Graph)
 		}
 	}
 	return n
