@@ -125,6 +125,18 @@ func In[S any](g *pawl.Graph[S], l Level, earlier ...*Graph[S]) (*Graph[S], erro
 	return out, nil
 }
 
+// Func puts a function into others, which call it.
+func Func[In, Out any](f *pawl.FuncGraph[In, Out], l Level) (*pawl.FuncGraph[In, Out], error) {
+	for height := range l.Depth {
+		c := f.Child(child(height))
+		var err error
+		if f, err = pawl.Func(f.Name(), func(ctx context.Context, in In) (Out, error) { return c.Call(ctx, in) }, pawl.Uses(c)); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
 // Thread returns the handle of a thread, and registers the outermost graph with the engine.
 func (g *Graph[S]) Thread(e *pawl.Engine, id string) *Thread[S] {
 	return &Thread[S]{g.Graph.Thread(e, id), g.level}

@@ -32,11 +32,10 @@ func channels(state reflect.Value) (all []value) {
 // changes are what an edit writes, as a JSON object.
 func changes[S any](edit func(*S) error) ([]byte, error) {
 	s := new(S)
-	if edit == nil {
-		return nil, nil
-	}
-	if err := edit(s); err != nil {
-		return nil, err
+	if edit != nil {
+		if err := edit(s); err != nil {
+			return nil, err
+		}
 	}
 	doc, err := json.Marshal(s)
 	if err != nil {

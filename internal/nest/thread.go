@@ -3,6 +3,7 @@ package nest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -92,9 +93,13 @@ func (t *Thread[S]) History(ctx context.Context, page pawl.Page) ([]*pawl.Snapsh
 	return History(ctx, t.Thread, t.level, page)
 }
 
-// History reads the snapshots of all runs of the innermost graph in a thread.
+// History reads the snapshots of all runs of the innermost graph in a thread. Under Exit they are those of the thread:
+// of its children it keeps none.
 func History(ctx context.Context, t *pawl.Thread, l Level, page pawl.Page) ([]*pawl.Snapshot, error) {
 	if l.Depth == 0 || l.Mode == pawl.Stateless || page.In != "" {
+		return t.History(ctx, page)
+	}
+	if s, err := t.State(ctx); err != nil || s.Mode == pawl.Exit {
 		return t.History(ctx, page)
 	}
 	paths, err := runs(ctx, t, l, page.Attempt)
@@ -131,27 +136,40 @@ func (t *Thread[S]) State(ctx context.Context, in ...pawl.Path) (*pawl.ThreadSta
 
 // State reads where a thread stands, with the head of the innermost graph.
 func State(ctx context.Context, t *pawl.Thread, l Level, in ...pawl.Path) (*pawl.ThreadState, error) {
-	s, err := t.State(ctx, in...)
-	if err != nil || l.Depth == 0 || l.Mode == pawl.Stateless || len(in) > 0 || s.Head == nil || s.Head.Source == edited {
-		return s, err
+	for {
+		s, err := t.State(ctx, in...)
+		if err != nil || l.Depth == 0 || l.Mode == pawl.Stateless || len(in) > 0 || s.Head == nil || s.Head.Source == edited {
+			return s, err
+		}
+		outer, head := s.Values, s.Head.Checkpoint
+		if err := deepen(ctx, t, l, s); err != nil {
+			return nil, err
+		}
+		if s.Status != pawl.Done || s.Mode == pawl.Exit || bytes.Equal(outer, s.Values) {
+			return s, nil
+		}
+		now, err := t.State(ctx)
+		if err != nil || now.Head.Checkpoint == head && now.Status == s.Status { // nobody went on with it meanwhile
+			return s, errors.Join(err, fmt.Errorf("the thread ended with %s outside and %s inside", outer, s.Values))
+		}
 	}
+}
+
+// deepen puts the head of the innermost graph in place of the outermost's.
+func deepen(ctx context.Context, t *pawl.Thread, l Level, s *pawl.ThreadState) error {
 	at, err := newest(ctx, t, l, s.Head)
-	if err != nil || at == "" {
-		return s, err
+	if err != nil || at == "" || s.Status == pawl.Done && s.Mode == pawl.Exit {
+		return err
 	}
 	inner, err := t.State(ctx, at)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, q := range s.Waiting {
 		if !l.asked(q.Path) {
-			return nil, fmt.Errorf("question %s has the path %s, which is not inside %d graphs", q.ID, q.Path, l.Depth)
+			return fmt.Errorf("question %s has the path %s, which is not inside %d graphs", q.ID, q.Path, l.Depth)
 		}
 	}
-	outer := s.Values
 	s.Head, s.Values = inner.Head, inner.Values
-	if s.Status == pawl.Done && !bytes.Equal(outer, inner.Values) {
-		return s, fmt.Errorf("the thread ended with %s outside and %s inside", outer, inner.Values)
-	}
-	return s, nil
+	return nil
 }

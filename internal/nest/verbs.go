@@ -70,6 +70,15 @@ func (t *Thread[S]) Edit(ctx context.Context, edit func(*S) error, options ...pa
 	return t.typed(ctx, out, err)
 }
 
+// PreviewFork is [pawl.Thread.PreviewFork], from a point of the innermost graph.
+func (t *Thread[S]) PreviewFork(ctx context.Context, at pawl.Point) (*pawl.Preview, error) {
+	at, _, err := t.point(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return t.ThreadOf.PreviewFork(ctx, at)
+}
+
 // Stream is [pawl.ThreadOf.Stream] with what happens in the innermost graph, and in none of those around it.
 func (t *Thread[S]) Stream(ctx context.Context, in *S, options ...pawl.RunOption) iter.Seq2[pawl.Event, error] {
 	return func(yield func(pawl.Event, error) bool) {
@@ -139,7 +148,7 @@ func (t *Thread[S]) shown(ctx context.Context, out *pawl.OutcomeOf[S], err error
 	}
 	out.Values, out.State, out.Next = s.Head.Values, state, s.Head.Next
 	if run := (*pawl.RunError)(nil); out.Status == pawl.Failed {
-		out.Node = failedIn(s.Head)
+		out.Node = FailedIn(s.Head)
 		if errors.As(err, &run) {
 			run.Node = out.Node
 		}
@@ -147,7 +156,8 @@ func (t *Thread[S]) shown(ctx context.Context, out *pawl.OutcomeOf[S], err error
 	return out, err
 }
 
-func failedIn(s *pawl.Snapshot) string {
+// FailedIn is the node of a snapshot that failed; empty: none did.
+func FailedIn(s *pawl.Snapshot) string {
 	for _, task := range s.Tasks {
 		if task.State == "failed" {
 			return task.Node

@@ -28,7 +28,7 @@ func twoPresentOneGrant(t *testing.T, _ *report) {
 		t.Run(string(mode), func(t *testing.T) {
 			onEachMoney(t, func(t *testing.T, h *home) {
 				ctx, target := context.Background(), pawltest.NewTarget(mode)
-				g, o := build(t, payGraph(approvedWire(target))), firmIn(t, h)
+				g, o := atDepth(t, payGraph(approvedWire(target))), firmIn(t, h)
 				out, err := g.Thread(o.eng, "t").Run(ctx, orderFor("17"))
 				mustWaitFor(t, out, err, 1)
 				o.yes(t)
@@ -73,7 +73,7 @@ func forksAskOrReturn(t *testing.T, _ *report) {
 			onEachMoney(t, func(t *testing.T, h *home) {
 				ctx, target := context.Background(), pawltest.NewTarget(pawltest.TargetOpaque)
 				o := firmIn(t, h)
-				th := build(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
+				th := atDepth(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
 				out, err := th.Run(ctx, orderFor("17"))
 				old := mustWaitFor(t, out, err, 1)[0]
 				if granted {

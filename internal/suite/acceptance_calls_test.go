@@ -19,7 +19,7 @@ import (
 func acceptanceCalls() []scenario {
 	return []scenario{
 		{id: "A09", run: allExplained},
-		{id: "A43", run: anotherCall},
+		{id: "A43", run: anotherCall, flat: startsOver},
 		{id: "A48", run: badEdits},
 		{id: "A49", run: edited},
 		{id: "A72", run: fortyCalls},
@@ -40,7 +40,7 @@ func allExplained(t *testing.T, _ *report) {
 					t.Fatal(err)
 				}
 			}
-			g := build(t, payGraph(approvedWire(f.bank)))
+			g := atDepth(t, payGraph(approvedWire(f.bank)))
 			th := g.Thread(o.eng, "t")
 			same(t, "end", o.toEnd(t, th, "17"), "done")
 			for range 2 {
@@ -67,7 +67,7 @@ func anotherCall(t *testing.T, r *report) {
 		onEachMoney(t, func(t *testing.T, h *home) {
 			ctx, target := context.Background(), pawltest.NewTarget(pawltest.TargetOpaque)
 			o := firmIn(t, h)
-			g := build(t, payGraph(approvedWire(target)))
+			g := atDepth(t, payGraph(approvedWire(target)))
 			out, err := g.Thread(o.eng, "t").Run(ctx, orderFor("17"))
 			mustWaitFor(t, out, err, 1)
 			out, err = g.Thread(o.eng, "u").Run(ctx, orderFor("18"))
@@ -95,11 +95,11 @@ func anotherCall(t *testing.T, r *report) {
 			target, e := pawltest.NewTarget(pawltest.TargetOpaque), wiring{}
 			e = approvedWire(target)
 			o := firmIn(t, h)
-			out, err := build(t, payGraph(e)).Thread(o.eng, "t").Run(context.Background(), orderFor("17"))
+			out, err := atDepth(t, payGraph(e)).Thread(o.eng, "t").Run(context.Background(), orderFor("17"))
 			mustWaitFor(t, out, err, 1)
 			o.yes(t)
 			tighter := firmIn(t, h, "policy-2")
-			out, err = build(t, payGraph(e)).Thread(tighter.eng, "t").Resume(context.Background())
+			out, err = atDepth(t, payGraph(e)).Thread(tighter.eng, "t").Resume(context.Background())
 			mustWaitFor(t, out, err, 1)
 			saw(t, target, 0, 0, 0)
 			again := tighter.requests(t, approval.Requested)
@@ -130,7 +130,7 @@ func ruled(b bank) wiring {
 func badEdits(t *testing.T, _ *report) {
 	onEachMoney(t, func(t *testing.T, h *home) {
 		target, o := pawltest.NewTarget(pawltest.TargetOpaque), firmIn(t, h)
-		th := build(t, payGraph(ruled(target))).Thread(o.eng, "t")
+		th := atDepth(t, payGraph(ruled(target))).Thread(o.eng, "t")
 		out, err := th.Run(context.Background(), orderFor("17"))
 		mustWaitFor(t, out, err, 1)
 		r := o.requests(t)[0]
@@ -160,7 +160,7 @@ func badEdits(t *testing.T, _ *report) {
 func edited(t *testing.T, _ *report) {
 	onEachMoney(t, func(t *testing.T, h *home) {
 		target, o := pawltest.NewTarget(pawltest.TargetOpaque), firmIn(t, h)
-		th := build(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
+		th := atDepth(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
 		out, err := th.Run(context.Background(), orderFor("17"))
 		mustWaitFor(t, out, err, 1)
 		r := o.requests(t)[0]
@@ -199,7 +199,7 @@ func fortyCalls(t *testing.T, _ *report) {
 		capped := wire(target).Limit(effect.Limit[transfer]{
 			Name: "euros a day", Amount: func(transfer) (int64, error) { return 100, nil }, Max: 1000, Per: 24 * time.Hour,
 		})
-		g := build(t, payGraph(capped))
+		g := atDepth(t, payGraph(capped))
 		paid, held := 0, 0
 		for i := range 40 {
 			out, err := g.Thread(o.eng, string(rune('a'+i))).Run(context.Background(), orderFor(string(rune('a'+i))))
@@ -237,7 +237,7 @@ func nothingUndone(t *testing.T, r *report) {
 	onEachMoney(t, func(t *testing.T, h *home) {
 		ctx, target, o := context.Background(), pawltest.NewTarget(pawltest.TargetOpaque), firmIn(t, h)
 		e := approvedWire(target)
-		g := build(t, pawl.New[payment]("pay").Node("first", noop).Node("transfer", pays(e), pawl.Uses(e)).Node("elsewhere", noop).
+		g := atDepth(t, pawl.New[payment]("pay").Node("first", noop).Node("transfer", pays(e), pawl.Uses(e)).Node("elsewhere", noop).
 			Path(pawl.Start, "first").Route("first", func(s *payment) []pawl.Next {
 			if s.Invoice.Get() == "none" {
 				return pawl.To("elsewhere")

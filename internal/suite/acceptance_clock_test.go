@@ -75,7 +75,7 @@ func windowOfAKey(t *testing.T, _ *report) {
 				if c.lookup {
 					first = e.Lookup(looks)
 				}
-				_, err := build(t, payGraphOf(first)).Thread(o.eng, "t").Run(t.Context(), orderFor("17"))
+				_, err := atDepth(t, payGraphOf(first)).Thread(o.eng, "t").Run(t.Context(), orderFor("17"))
 				var doubt *effect.InDoubtError
 				if !errors.As(err, &doubt) {
 					t.Fatalf("the first entry: %v", err)
@@ -84,7 +84,7 @@ func windowOfAKey(t *testing.T, _ *report) {
 				before := target.Count().Requests
 				later(c.after)
 				fresh := firmIn(t, h)
-				th := build(t, payGraphOf(e)).Thread(fresh.eng, "t")
+				th := atDepth(t, payGraphOf(e)).Thread(fresh.eng, "t")
 				same(t, "end", fresh.toEnd(t, th, "17"), c.end)
 				same(t, "requests since", target.Count().Requests-before, c.again)
 				same(t, "look-ups", asked, c.lookups)
@@ -113,7 +113,7 @@ func twoClocks(t *testing.T, _ *report) {
 		t.Run(c.name, func(t *testing.T) {
 			onEachClock(t, func(t *testing.T, h *home) {
 				target, o := pawltest.NewTarget(pawltest.TargetOpaque), firmIn(t, h)
-				th := build(t, payGraphOf(wire(target).Approve(levels))).Thread(o.eng, "t")
+				th := atDepth(t, payGraphOf(wire(target).Approve(levels))).Thread(o.eng, "t")
 				out, err := th.Run(t.Context(), orderFor("17"))
 				mustWaitFor(t, out, err, 1)
 				r := o.requests(t)[0]
@@ -147,7 +147,7 @@ func escalates(t *testing.T, _ *report) {
 	onEachClock(t, func(t *testing.T, h *home) {
 		levels := approval.Levels{{To: "clerks", For: time.Hour}, {To: "finance", For: time.Hour}}
 		target, o := pawltest.NewTarget(pawltest.TargetOpaque), firmIn(t, h)
-		g := build(t, payGraphOf(wire(target).Approve(levels)))
+		g := atDepth(t, payGraphOf(wire(target).Approve(levels)))
 		for _, invoice := range []string{"17", "18"} {
 			out, err := g.Thread(o.eng, invoice).Run(t.Context(), orderFor(invoice))
 			mustWaitFor(t, out, err, 1)

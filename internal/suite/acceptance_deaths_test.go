@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/approval"
 	"github.com/pawl-dev/pawl/effect"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/pawltest"
 	"github.com/pawl-dev/pawl/storage"
 	"github.com/pawl-dev/pawl/storage/fault"
@@ -91,7 +92,7 @@ func committedUnheard(t *testing.T, _ *report) {
 			onEachMoney(t, func(t *testing.T, h *home) {
 				target, o := pawltest.NewTarget(mode), firmIn(t, h)
 				target.DropAt(pawltest.TargetCommitted, 1)
-				th := build(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
+				th := atDepth(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
 				end := o.toEnd(t, th, "17")
 				if mode == pawltest.TargetOpaque {
 					same(t, "end", end, "waits")
@@ -135,7 +136,7 @@ func outcomeStored(t *testing.T, _ *report) {
 }
 
 // watched are a thread's events after a number, up to the one that is enough.
-func watched(t testing.TB, th *pawl.ThreadOf[payment], after int64, enough func(pawl.Event) bool) (events []pawl.Event) {
+func watched(t testing.TB, th *nest.Thread[payment], after int64, enough func(pawl.Event) bool) (events []pawl.Event) {
 	t.Helper()
 	for e, err := range th.Watch(context.Background(), after) {
 		if err != nil {
@@ -165,7 +166,7 @@ func fullBeforeDispatch(t *testing.T, _ *report) {
 				}}
 				target, o := pawltest.NewTarget(mode), firmIn(t, cramped)
 				e := approvedWire(target)
-				g := build(t, pawl.New[payment]("pay").Node("transfer", func(ctx context.Context, s *payment) error {
+				g := atDepth(t, pawl.New[payment]("pay").Node("transfer", func(ctx context.Context, s *payment) error {
 					if len(o.requests(t, approval.Granted)) > 0 {
 						full.CompareAndSwap(false, target.Count().Requests == 0 && !full.Load())
 					}
@@ -184,7 +185,7 @@ func fullBeforeDispatch(t *testing.T, _ *report) {
 				full.Store(false)
 				again := firmIn(t, h)
 				eventually(t, real, func() bool { return statusOf(t, th).Status != pawl.Running })
-				same(t, "end", again.toEnd(t, build(t, payGraphOf(e)).Thread(again.eng, "t"), "17"), "done")
+				same(t, "end", again.toEnd(t, atDepth(t, payGraphOf(e)).Thread(again.eng, "t"), "17"), "done")
 				saw(t, target, 1, 0, 1)
 				same(t, "asked", len(again.requests(t)), 1)
 			})
@@ -205,7 +206,7 @@ func panicInEffect(t *testing.T, _ *report) {
 			calls++
 			panic("index out of range")
 		})
-		th := build(t, payGraphOf(e)).Thread(o.eng, "t")
+		th := atDepth(t, payGraphOf(e)).Thread(o.eng, "t")
 		for range 3 {
 			same(t, "end", o.toEnd(t, th, "17"), "waits")
 			same(t, "calls", calls, 1)

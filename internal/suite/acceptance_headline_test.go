@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/effect"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/pawltest"
 )
 
@@ -60,7 +61,7 @@ func fourWorkers(t *testing.T, _ *report) {
 }
 
 // untilPaid does one of the verbs until it has a receipt. It is patient with what is busy, and with nothing else.
-func untilPaid(th *pawl.ThreadOf[payment], verb int, at pawl.Point) string {
+func untilPaid(th *nest.Thread[payment], verb int, at pawl.Point) string {
 	ctx := context.Background()
 	for {
 		var out *pawl.OutcomeOf[payment]
@@ -101,7 +102,7 @@ func changedParameter(t *testing.T, r *report) {
 	t.Run("the key itself, sent to the target", func(t *testing.T) {
 		ctx, target := context.Background(), pawltest.NewTarget(pawltest.TargetKeys)
 		o := firmIn(t, moneyHome(t, ""))
-		o.paid(t, build(t, payGraph(approvedWire(target))).Thread(o.eng, "t"), "17")
+		o.paid(t, atDepth(t, payGraph(approvedWire(target))).Thread(o.eng, "t"), "17")
 		for _, c := range changes {
 			_, err := target.Send(ctx, o.operation(t).Key, "invoice:17", []byte(compact(c.call)))
 			if !errors.Is(err, pawltest.ErrTargetKeyReused) {
@@ -115,19 +116,19 @@ func changedParameter(t *testing.T, r *report) {
 			// Another tenant, and another effect, with the same reference and the same call: an operation of its own.
 			target := pawltest.NewTarget(pawltest.TargetKeys)
 			o := firmIn(t, h)
-			o.paid(t, build(t, payGraph(approvedWire(target))).Thread(o.eng, "t"), "17")
+			o.paid(t, atDepth(t, payGraph(approvedWire(target))).Thread(o.eng, "t"), "17")
 			first := o.operation(t)
 
 			stranger := firmIn(t, h).of("t2")
 			same(t, "operations of another tenant", len(stranger.operations(t)), 0)
-			stranger.paid(t, build(t, payGraph(approvedWire(target))).Thread(stranger.eng, "t"), "17")
+			stranger.paid(t, atDepth(t, payGraph(approvedWire(target))).Thread(stranger.eng, "t"), "17")
 			same(t, "asked of the other tenant", len(stranger.requests(t)), 1)
 			if stranger.operation(t).Key == first.Key {
 				t.Error("two tenants share a key")
 			}
 
 			other := wireAs("bank.refund", target)
-			th := build(t, pawl.New[payment]("other").Node("transfer", pays(other), pawl.Uses(other)).Path(pawl.Start, "transfer"))
+			th := atDepth(t, pawl.New[payment]("other").Node("transfer", pays(other), pawl.Uses(other)).Path(pawl.Start, "transfer"))
 			o.paid(t, th.Thread(o.eng, "other"), "17")
 			keys := []string{first.Key, stranger.operation(t).Key}
 			for _, op := range o.operations(t) {
@@ -148,7 +149,7 @@ func changedWithoutKey(t *testing.T, _ *report) {
 			onEachMoney(t, func(t *testing.T, h *home) {
 				ctx, target := context.Background(), pawltest.NewTarget(mode)
 				o := firmIn(t, h)
-				g := build(t, payGraph(approvedWire(target)))
+				g := atDepth(t, payGraph(approvedWire(target)))
 				o.paid(t, g.Thread(o.eng, "t"), "17")
 				for _, stand := range []effect.State{effect.StateCommitted, effect.StateReserved} {
 					invoice, requests := "17", 1

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/audit/proof"
 	"github.com/pawl-dev/pawl/effect"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/pawltest"
 	"github.com/pawl-dev/pawl/storage"
 )
@@ -48,8 +49,8 @@ func lookAlikes(t *testing.T, _ *report) {
 			sent = append(sent, in)
 			return receipt{"r-1"}, nil
 		}).Approve(approval.Levels{{To: "finance"}})
-		posts := func(name string, e effect.Effect[alike, receipt], in *alike) *pawl.ThreadOf[payment] {
-			return build(t, pawl.New[payment](name).Node("post", func(ctx context.Context, _ *payment) error {
+		posts := func(name string, e effect.Effect[alike, receipt], in *alike) *nest.Thread[payment] {
+			return atDepth(t, pawl.New[payment](name).Node("post", func(ctx context.Context, _ *payment) error {
 				_, err := e.Do(ctx, effect.Ref("letter", name), *in)
 				return err
 			}, pawl.Uses(e)).Path(pawl.Start, "post")).Thread(o.eng, name)
@@ -92,7 +93,7 @@ func lookAlikes(t *testing.T, _ *report) {
 func proved(t *testing.T, h *home) *firm {
 	t.Helper()
 	o := firmIn(t, h)
-	g := build(t, payGraph(approvedWire(pawltest.NewTarget(pawltest.TargetKeys))))
+	g := atDepth(t, payGraph(approvedWire(pawltest.NewTarget(pawltest.TargetKeys))))
 	for _, invoice := range []string{"17", "18"} {
 		o.paid(t, g.Thread(o.eng, invoice), invoice)
 	}
@@ -186,7 +187,7 @@ func truncated(t *testing.T, h *home) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := build(t, payGraph(approvedWire(pawltest.NewTarget(pawltest.TargetKeys))))
+	g := atDepth(t, payGraph(approvedWire(pawltest.NewTarget(pawltest.TargetKeys))))
 	other := firmIn(t, h)
 	o.forged, other.forged = true, true
 	o.paid(t, g.Thread(other.eng, "19"), "19")
@@ -237,7 +238,7 @@ func offline(t testing.TB, doc []byte, anchor audit.Anchor) {
 func behindAReceipt(t *testing.T, _ *report) {
 	onEachMoney(t, func(t *testing.T, h *home) {
 		ctx, target, o := context.Background(), pawltest.NewTarget(pawltest.TargetKeys), firmIn(t, h)
-		th := build(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
+		th := atDepth(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
 		out, err := th.Run(ctx, orderFor("17"))
 		mustWaitFor(t, out, err, 1)
 		r, err := o.approvals.Show(actor("auditor"), o.requests(t)[0].ID)
@@ -275,7 +276,7 @@ func behindAReceipt(t *testing.T, _ *report) {
 func monthsLater(t *testing.T, _ *report) {
 	onEachClock(t, func(t *testing.T, h *home) {
 		target, o := pawltest.NewTarget(pawltest.TargetKeys), firmIn(t, h)
-		th := build(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
+		th := atDepth(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
 		out, err := th.Run(t.Context(), orderFor("17"))
 		mustWaitFor(t, out, err, 1)
 		inbox := func(id string) context.Context {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/effect"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/pawltest"
 )
 
@@ -24,11 +25,11 @@ func acceptanceRelease() []scenario {
 
 // doubtful is a firm whose thread t waits for a person: an opaque target got the transfer, and dropped the connection
 // before it committed or after.
-func doubtful(t *testing.T, h *home, e func(wiring) wiring, at pawltest.TargetPoint) (*firm, *pawltest.Target, *pawl.ThreadOf[payment]) {
+func doubtful(t *testing.T, h *home, e func(wiring) wiring, at pawltest.TargetPoint) (*firm, *pawltest.Target, *nest.Thread[payment]) {
 	t.Helper()
 	target, o := pawltest.NewTarget(pawltest.TargetOpaque), firmIn(t, h)
 	target.DropAt(at, 1)
-	th := build(t, payGraphOf(e(wire(target)))).Thread(o.eng, "t")
+	th := atDepth(t, payGraphOf(e(wire(target)))).Thread(o.eng, "t")
 	same(t, "end", o.toEnd(t, th, "17"), "waits")
 	same(t, "operation", o.operation(t).State, effect.StateQuarantined)
 	return o, target, th
@@ -129,9 +130,9 @@ func compensatedOnce(t *testing.T, _ *report) {
 		ctx, target, bank := context.Background(), pawltest.NewTarget(pawltest.TargetLookup), pawltest.NewTarget(pawltest.TargetLookup)
 		o, pay := firmIn(t, h), approvedWire(target)
 		refund := approvedAs("bank.refund", bank).Compensates(pay)
-		th := build(t, payGraph(pay)).Thread(o.eng, "t")
+		th := atDepth(t, payGraph(pay)).Thread(o.eng, "t")
 		o.paid(t, th, "17")
-		back := build(t, pawl.New[payment]("back").Node("refund", func(ctx context.Context, s *payment) error {
+		back := atDepth(t, pawl.New[payment]("back").Node("refund", func(ctx context.Context, s *payment) error {
 			r, err := refund.Compensate(ctx, effect.Ref("invoice", "17"), hundred)
 			if err == nil {
 				s.Receipt.Set(r.ID)
@@ -160,7 +161,7 @@ func compensatedOnce(t *testing.T, _ *report) {
 		}
 		same(t, "keys", distinct(keys), 2)
 		// What did not happen is not made up for.
-		nothing := build(t, pawl.New[payment]("nothing").Node("refund", func(ctx context.Context, _ *payment) error {
+		nothing := atDepth(t, pawl.New[payment]("nothing").Node("refund", func(ctx context.Context, _ *payment) error {
 			_, err := refund.Compensate(ctx, effect.Ref("invoice", "none"), hundred)
 			return err
 		}, pawl.Uses(refund)).Path(pawl.Start, "refund")).Thread(o.eng, "nothing")

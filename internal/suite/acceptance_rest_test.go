@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/effect"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/pawltest"
 	"github.com/pawl-dev/pawl/redact"
 	"github.com/pawl-dev/pawl/storage"
@@ -17,7 +18,7 @@ import (
 func acceptanceRest() []scenario {
 	return []scenario{
 		{id: "A58", run: redactedBeforeStored},
-		{id: "A65", run: everyVerbItsPermission},
+		{id: "A65", run: everyVerbItsPermission, flat: "it counts what a verb reads, and looking inside reads"},
 		{id: "A70", run: unfencedCallIsReported},
 		{id: "A71", run: plannedAsANewCall},
 	}
@@ -32,14 +33,14 @@ func update(db storage.DB, fn func(tx) error) error {
 // everyVerbItsPermission is A65: each verb is allowed by itself, refused without its permission before anything is read,
 // and none of them sends what may have happened.
 func everyVerbItsPermission(t *testing.T, _ *report) {
-	verbs := map[pawl.Verb]func(context.Context, *pawl.ThreadOf[payment]) error{
-		pawl.VerbResume: func(ctx context.Context, th *pawl.ThreadOf[payment]) error { _, err := th.Resume(ctx); return err },
-		pawl.VerbRetry:  func(ctx context.Context, th *pawl.ThreadOf[payment]) error { _, err := th.Retry(ctx); return err },
-		pawl.VerbReplay: func(ctx context.Context, th *pawl.ThreadOf[payment]) error {
+	verbs := map[pawl.Verb]func(context.Context, *nest.Thread[payment]) error{
+		pawl.VerbResume: func(ctx context.Context, th *nest.Thread[payment]) error { _, err := th.Resume(ctx); return err },
+		pawl.VerbRetry:  func(ctx context.Context, th *nest.Thread[payment]) error { _, err := th.Retry(ctx); return err },
+		pawl.VerbReplay: func(ctx context.Context, th *nest.Thread[payment]) error {
 			_, err := th.Replay(ctx, pawl.Before("transfer"))
 			return err
 		},
-		pawl.VerbFork: func(ctx context.Context, th *pawl.ThreadOf[payment]) error {
+		pawl.VerbFork: func(ctx context.Context, th *nest.Thread[payment]) error {
 			_, err := th.Fork(ctx, pawl.Before("transfer"), nil)
 			return err
 		},
@@ -50,10 +51,10 @@ func everyVerbItsPermission(t *testing.T, _ *report) {
 				ctx, target := context.Background(), pawltest.NewTarget(pawltest.TargetOpaque)
 				target.DropAt(pawltest.TargetCommitted, 1)
 				o := firmIn(t, h)
-				g := build(t, payGraph(wire(target)))
+				g := atDepth(t, payGraph(wire(target)))
 				same(t, "end", o.toEnd(t, g.Thread(o.eng, "t"), "17"), "waits")
 				counted := &reads{DB: o.db}
-				only := func(allow func(pawl.Verb) bool) *pawl.ThreadOf[payment] {
+				only := func(allow func(pawl.Verb) bool) *nest.Thread[payment] {
 					return g.Thread(o.guarded(t, counted, allow), "t")
 				}
 				before := o.kept(t, target)
@@ -107,7 +108,7 @@ func plannedAsANewCall(t *testing.T, _ *report) {
 				ctx, target, calls := context.Background(), pawltest.NewTarget(mode), 0
 				target.DropAt(pawltest.TargetCommitted, 1)
 				o, e := firmIn(t, h), wire(target)
-				g := build(t, pawl.New[payment]("agent").Node("plan", func(ctx context.Context, s *payment) error {
+				g := atDepth(t, pawl.New[payment]("agent").Node("plan", func(ctx context.Context, s *payment) error {
 					calls++
 					id := fmt.Sprintf("call_%d", calls) // the model gives each call an id of its own
 					if _, err := pawl.Step(ctx, id, func(context.Context) (string, error) { return "a plan", nil }); err != nil {

@@ -19,7 +19,7 @@ func yesterdaysLedger(t *testing.T, _ *report) {
 	for _, mode := range allTargets {
 		t.Run(string(mode), func(t *testing.T) {
 			ctx, h, target := context.Background(), moneyHome(t, newFile(t)), pawltest.NewTarget(mode)
-			g := build(t, payGraph(wire(target)))
+			g := atDepth(t, payGraph(wire(target)))
 			o, err := openFirm(h.open(t), h.path, "policy-1") // closed below, before the restore
 			if err != nil {
 				t.Fatal(err)

@@ -20,7 +20,7 @@ func acceptanceRetention() []scenario {
 	return []scenario{
 		{id: "A15", run: sweepAgainstReplay},
 		{id: "A34", run: olderThanItsKey},
-		{id: "A35", run: tooShort},
+		{id: "A35", run: tooShort, flat: noGraph},
 		{id: "A36", run: doubtOutlivesSweeps},
 	}
 }
@@ -42,7 +42,7 @@ func sweepAgainstReplay(t *testing.T, _ *report) {
 	synctest.Test(t, func(t *testing.T) {
 		h, target := moneyHome(t, ""), pawltest.NewTarget(pawltest.TargetOpaque)
 		o, other := firmAs(t, h, forgetful), firmAs(t, h, forgetful)
-		g := build(t, payGraph(wire(target)))
+		g := atDepth(t, payGraph(wire(target)))
 		const rounds = 1000
 		for i := range rounds {
 			out, err := g.Thread(o.eng, fmt.Sprint(i)).Run(t.Context(), orderFor(fmt.Sprint(i)))
@@ -83,7 +83,7 @@ func sweepAgainstReplay(t *testing.T, _ *report) {
 func olderThanItsKey(t *testing.T, _ *report) {
 	onEachClock(t, func(t *testing.T, h *home) {
 		target, o := pawltest.NewTarget(pawltest.TargetOpaque), firmAs(t, h, forgetful)
-		th := build(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
+		th := atDepth(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
 		o.paid(t, th, "17")
 		before := history(t, th)
 		later(30 * day)
@@ -138,7 +138,7 @@ func doubtOutlivesSweeps(t *testing.T, _ *report) {
 	onEachClock(t, func(t *testing.T, h *home) {
 		target, o := pawltest.NewTarget(pawltest.TargetOpaque), firmAs(t, h, forgetful)
 		target.DropAt(pawltest.TargetCommitted, 1)
-		th := build(t, payGraph(wire(target))).Thread(o.eng, "t")
+		th := atDepth(t, payGraph(wire(target))).Thread(o.eng, "t")
 		same(t, "end", o.toEnd(t, th, "17"), "waits")
 		for range 12 {
 			later(31 * day)

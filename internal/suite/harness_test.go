@@ -22,6 +22,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/memdb"
 	"github.com/pawl-dev/pawl/sqlite"
 	"github.com/pawl-dev/pawl/storage"
@@ -73,6 +74,7 @@ type scenario struct {
 	foreign string
 	differs string // why what it proves is on purpose not what the list of another engine's behaviours expects
 	strict  bool   // the list expects more than that engine does, and it is shown
+	flat    string // why its graph does not run inside others
 }
 
 // report collects what a suite prints at its end: counts, and the measured lines of its tables.
@@ -85,6 +87,7 @@ type report struct {
 	differs, foreign map[string][]string
 	strict           []string
 	lines            map[int]string
+	depth            depths
 }
 
 // line sets one line of the closing table: made of measured values only. The place is its position in the table.
@@ -94,12 +97,16 @@ func (r *report) line(place int, format string, args ...any) {
 	if r.lines == nil {
 		r.lines = map[int]string{}
 	}
-	r.lines[place] = fmt.Sprintf(format, args...)
+	line := fmt.Sprintf(format, args...)
+	if was, ok := r.lines[place]; ok && was != line {
+		r.depth.differ = append(r.depth.differ, fmt.Sprintf("%q and %q", was, line))
+	}
+	r.lines[place] = line
 }
 
 // runAll runs a suite's scenarios side by side and prints the table and the counts when all are over.
 func runAll(t *testing.T, suite string, all []scenario) *report {
-	r := &report{differs: map[string][]string{}, foreign: map[string][]string{}}
+	r := &report{differs: map[string][]string{}, foreign: map[string][]string{}, depth: depths{flat: map[string][]string{}}}
 	t.Cleanup(func() { r.print(suite) })
 	for _, s := range all {
 		t.Run(s.id, func(t *testing.T) {
@@ -159,6 +166,9 @@ type home struct {
 // onEach runs a case on memory and on SQLite. kinds are those of the case's own.
 func onEach(t *testing.T, run func(t *testing.T, h *home), kinds ...storage.Kind) {
 	t.Run("memory", func(t *testing.T) { run(t, memoryWith(t, kinds...)) })
+	if inMemoryOnly(t) {
+		return
+	}
 	t.Run("sqlite", func(t *testing.T) { run(t, onDiskWith(t, kinds...)) })
 }
 
@@ -261,12 +271,14 @@ type child struct {
 // spawn starts a child with arguments; it is killed at the end of the test if it still lives.
 func spawn(t testing.TB, name string, args any) *child {
 	t.Helper()
+	note(t, spawned)
+	levelFor(t) // its program builds its graphs at this depth
 	doc, err := json.Marshal(args)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), "PAWL_SUITE_CHILD="+name, "PAWL_SUITE_ARGS="+string(doc))
+	cmd.Env = append(os.Environ(), "PAWL_SUITE_CHILD="+name, "PAWL_SUITE_ARGS="+string(doc), "PAWL_SUITE_TEST="+t.Name())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -339,7 +351,11 @@ func history(t testing.TB, th interface {
 	History(context.Context, pawl.Page) ([]*pawl.Snapshot, error)
 }) []*pawl.Snapshot {
 	t.Helper()
-	h, err := th.History(context.Background(), pawl.Page{Limit: 10_000})
+	page := pawl.Page{Limit: 10_000}
+	h, err := th.History(context.Background(), page)
+	if erased, ok := th.(*pawl.Thread); ok {
+		h, err = nest.History(context.Background(), erased, levelOf(t), page)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,6 +368,9 @@ func statusOf(t testing.TB, th interface {
 }) *pawl.ThreadState {
 	t.Helper()
 	s, err := th.State(context.Background())
+	if erased, ok := th.(*pawl.Thread); ok {
+		s, err = nest.State(context.Background(), erased, levelOf(t))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,6 +416,9 @@ func same[T any](t testing.TB, what string, got, want T) {
 func three(t *testing.T, run func(t *testing.T) string) string {
 	t.Helper()
 	var lines []string
+	if levelOf(t).Depth > 0 {
+		return run(t)
+	}
 	for i := range 3 {
 		t.Run(fmt.Sprint("run ", i+1), func(t *testing.T) { lines = append(lines, run(t)) })
 	}

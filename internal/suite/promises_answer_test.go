@@ -61,7 +61,7 @@ type answering struct{ Path, ID, Answer string }
 func promiseAnswerChild(doc []byte) {
 	a := args[answering](doc)
 	eng := childEngine(a.Path, nil)
-	must(0, eng.Register(must(crowd().Build())))
+	must(0, eng.Register(atDepthHere(crowd())))
 	v, err := eng.Answer(context.Background(), a.ID, a.Answer)
 	fmt.Println(v != nil && v.Taken, err)
 	must(0, eng.Close())
@@ -82,7 +82,7 @@ func answersReachTheirQuestion(t *testing.T, _ *report) {
 	})
 	t.Run("another process", func(t *testing.T) {
 		h := onDisk(t)
-		g := build(t, crowd())
+		g := atDepth(t, crowd())
 		th := g.Thread(engine(t, h.open(t), nil, g), "t")
 		out, err := th.Run(context.Background(), &crowdState{})
 		for round := range 2 {
@@ -122,7 +122,7 @@ func crowdIsTold(t testing.TB, out *pawl.OutcomeOf[crowdState], err error) {
 func interleave(t *testing.T, h *home, seed uint64) {
 	t.Helper()
 	ctx, rng := context.Background(), rand.New(rand.NewPCG(seed, 3))
-	g := build(t, crowd())
+	g := atDepth(t, crowd())
 	db := h.open(t)
 	eng, elsewhere := engine(t, db, nil, g), engine(t, h.open(t), nil, g)
 	id := fmt.Sprint("t", seed)
@@ -178,7 +178,7 @@ func interleave(t *testing.T, h *home, seed uint64) {
 
 // consumedOnce asks the same thing in three super-steps: each asking needs an answer of its own.
 func consumedOnce(t *testing.T, h *home) {
-	g := build(t, pawl.New[mortalState]("loop").Node("ask", func(ctx context.Context, s *mortalState) error {
+	g := atDepth(t, pawl.New[mortalState]("loop").Node("ask", func(ctx context.Context, s *mortalState) error {
 		a, err := gate.Ask(ctx, "the same")
 		if err == nil {
 			s.Log.Add(a)
@@ -217,7 +217,7 @@ func consumedOnce(t *testing.T, h *home) {
 // boundToDigest changes what is asked between question and answer: the answer stays with what it was given for.
 func boundToDigest(t *testing.T, h *home) {
 	asks := "pay 10"
-	g := build(t, pawl.New[mortalState]("drifting").Node("ask", func(ctx context.Context, s *mortalState) error {
+	g := atDepth(t, pawl.New[mortalState]("drifting").Node("ask", func(ctx context.Context, s *mortalState) error {
 		a, err := gate.Ask(ctx, asks)
 		if err == nil {
 			s.Log.Add(asks + ": " + a)
@@ -254,7 +254,7 @@ func boundToDigest(t *testing.T, h *home) {
 // neverByPosition sends answers that would fit if they were counted off.
 func neverByPosition(t *testing.T, h *home) {
 	ctx := context.Background()
-	g := build(t, crowd())
+	g := atDepth(t, crowd())
 	db := h.open(t)
 	eng := engine(t, db, nil, g)
 	th, second := g.Thread(eng, "t"), g.Thread(eng, "second")

@@ -68,7 +68,7 @@ func fiveVerbs(t *testing.T, _ *report) {
 		broken := errors.New("broken")
 		fails := broken
 		pay := approvedWire(target)
-		graph := build(t, pawl.New[payment]("verbs").Node("transfer", pays(pay), pawl.Uses(pay)).
+		graph := atDepth(t, pawl.New[payment]("verbs").Node("transfer", pays(pay), pawl.Uses(pay)).
 			Node("after", func(context.Context, *payment) error { return fails }).Path(pawl.Start, "transfer", "after"))
 		th := graph.Thread(o.eng, "t")
 		ann := actor("ann")
@@ -134,7 +134,7 @@ func provedOffline(t *testing.T, _ *report) {
 		ctx := context.Background()
 		g := &permits{may: []pawl.Verb{pawl.VerbRun, pawl.VerbResume, approval.VerbApprove, pawl.VerbDelete}}
 		target, o := pawltest.NewTarget(pawltest.TargetKeys), guarded(t, h, g)
-		th := build(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
+		th := atDepth(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
 		if out, err := th.Run(actor("ann"), orderFor("17")); err != nil || out.Status != pawl.Waiting {
 			t.Fatal(out, err)
 		}
@@ -205,7 +205,7 @@ func madeOnPurpose(t *testing.T, _ *report) {
 	onEachMoney(t, func(t *testing.T, h *home) {
 		g := &permits{may: []pawl.Verb{pawl.VerbRun, pawl.VerbResume, pawl.VerbRetry, pawl.VerbReplay, pawl.VerbFork, approval.VerbApprove}}
 		target, o := pawltest.NewTarget(pawltest.TargetKeys), guarded(t, h, g)
-		th := build(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
+		th := atDepth(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
 		if out, err := th.Run(actor("ann"), orderFor("17")); err != nil || out.Status != pawl.Waiting {
 			t.Fatal(out, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/approval"
 	"github.com/pawl-dev/pawl/effect"
 	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/pawltest"
 	"github.com/pawl-dev/pawl/storage"
 )
@@ -34,7 +35,7 @@ func oneIntentOneDispatch(t *testing.T, _ *report) {
 func anyVerbs(t *testing.T, h *home, mode pawltest.TargetMode, r *rand.Rand, invoice string) {
 	t.Helper()
 	ctx, target, o := context.Background(), pawltest.NewTarget(mode), firmIn(t, h)
-	th := build(t, payGraph(wire(target))).Thread(o.eng, "walk "+invoice)
+	th := atDepth(t, payGraph(wire(target))).Thread(o.eng, "walk "+invoice)
 	said, receipts := 0, map[string]bool{}
 	settle := func() {
 		unknown, err := o.effects.Unknown(ctx)
@@ -168,9 +169,9 @@ func oneUseOfOneCall(t *testing.T, _ *report) {
 				ctx, target, db := context.Background(), pawltest.NewTarget(mode), &spendings{DB: h.open(t)}
 				watched := &home{name: h.name, path: h.path, open: func(testing.TB) storage.DB { return db }}
 				o := firmIn(t, watched)
-				g := build(t, payGraph(approvedWire(target)))
+				g := atDepth(t, payGraph(approvedWire(target)))
 				one, two := g.Thread(o.eng, "one"), g.Thread(o.eng, "two")
-				for _, th := range []*pawl.ThreadOf[payment]{one, two} { // one intent, asked for and granted twice
+				for _, th := range []*nest.Thread[payment]{one, two} { // one intent, asked for and granted twice
 					out, err := th.Run(ctx, orderFor("17"))
 					mustWaitFor(t, out, err, 1)
 				}
@@ -218,7 +219,7 @@ func truthWithoutSecrets(t *testing.T, _ *report) {
 		e := effect.New("bank.transfer", send).Material("to", "amount", "currency").Approve(approval.Levels{{To: "finance"}})
 		ask := pawl.Interrupt[map[string]string, string]{Name: "check"}
 		order := secretTransfer{hundred, canary} // the secret comes from outside the state
-		g := build(t, pawl.New[payment]("pay").Node("check", func(ctx context.Context, _ *payment) error {
+		g := atDepth(t, pawl.New[payment]("pay").Node("check", func(ctx context.Context, _ *payment) error {
 			_, err := ask.Ask(ctx, map[string]string{"vendor": "acme", "password": canary, "link": "https://u:" + canary + "@acme.example/"})
 			return err
 		}, pawl.Uses(ask)).Node("transfer", func(ctx context.Context, s *payment) error {
@@ -263,7 +264,7 @@ func truthWithoutSecrets(t *testing.T, _ *report) {
 		// What decides must be seen: an approval that would hide it is not asked for.
 		hiding := e.Material("to", "amount", "api_key")
 		var hidden *effect.HiddenError
-		th = build(t, pawl.New[payment]("hiding").Node("transfer", func(ctx context.Context, _ *payment) error {
+		th = atDepth(t, pawl.New[payment]("hiding").Node("transfer", func(ctx context.Context, _ *payment) error {
 			_, err := hiding.Do(ctx, effect.Ref("invoice", "18"), order)
 			return err
 		}, pawl.Uses(hiding)).Path(pawl.Start, "transfer")).Thread(o.eng, "hiding")

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/storage"
 )
 
@@ -166,10 +167,10 @@ func historyIsLinear(t *testing.T, _ *report) {
 }
 
 // grow runs a growth of n rounds and returns what it took.
-func grow(t testing.TB, h *home, id string, w growth, n int) (*meter, *pawl.ThreadOf[growing]) {
+func grow(t testing.TB, h *home, id string, w growth, n int) (*meter, *nest.Thread[growing]) {
 	t.Helper()
 	m := &meter{DB: h.open(t)}
-	g := build(t, w.builder())
+	g := atDepth(t, w.builder())
 	th := g.Thread(engine(t, m, nil, g), id)
 	out, err := th.Run(context.Background(), &growing{Left: pawl.Of(n)})
 	mustBeDone(t, out, err)
@@ -345,7 +346,7 @@ func wholeOf(t testing.TB, values []byte) string {
 func forksOfForks(t *testing.T, h *home, seed uint64, forks int) {
 	t.Helper()
 	ctx, rng := context.Background(), rand.New(rand.NewPCG(seed, 8))
-	g := build(t, branches())
+	g := atDepth(t, branches())
 	db, id := h.open(t), fmt.Sprint("branches ", seed)
 	th := g.Thread(engine(t, db, nil, g), id)
 	states := map[string]wholeState{} // by checkpoint

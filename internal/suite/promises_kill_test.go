@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/sqlite"
 	"github.com/pawl-dev/pawl/storage"
 )
@@ -97,7 +98,7 @@ func (p *mortalProgram) last(_ context.Context, s *mortalState) error {
 	return nil
 }
 
-func (p *mortalProgram) build() (*pawl.Graph[mortalState], error) {
+func (p *mortalProgram) build(at nest.Level) (*nest.Graph[mortalState], error) {
 	var options []pawl.NodeOption
 	if p.Durable {
 		options = append(options, pawl.Durable())
@@ -105,16 +106,18 @@ func (p *mortalProgram) build() (*pawl.Graph[mortalState], error) {
 	b := pawl.New[mortalState](p.Graph)
 	switch p.Graph {
 	case "line":
-		return b.Node("a", p.plain("a"), options...).Node("b", p.plain("b"), options...).Node("c", p.plain("c"), options...).
-			Path(pawl.Start, "a", "b", "c").Build()
+		b.Node("a", p.plain("a"), options...).Node("b", p.plain("b"), options...).Node("c", p.plain("c"), options...).
+			Path(pawl.Start, "a", "b", "c")
 	case "questions":
-		return b.Node("a", p.plain("a"), options...).Node("q", p.asking, append(options, pawl.Uses(gate))...).Node("c", p.plain("c"), options...).
-			Path(pawl.Start, "a", "q", "c").Build()
+		b.Node("a", p.plain("a"), options...).Node("q", p.asking, append(options, pawl.Uses(gate))...).Node("c", p.plain("c"), options...).
+			Path(pawl.Start, "a", "q", "c")
 	case "siblings":
-		return b.Node("l", p.plain("l"), options...).Node("m", p.plain("m"), options...).Node("last", p.last).Node("c", p.plain("c"), options...).
-			Edge(pawl.Start, "l").Edge(pawl.Start, "m").Edge(pawl.Start, "last").Join([]string{"l", "m", "last"}, "c").Build()
+		b.Node("l", p.plain("l"), options...).Node("m", p.plain("m"), options...).Node("last", p.last).Node("c", p.plain("c"), options...).
+			Edge(pawl.Start, "l").Edge(pawl.Start, "m").Edge(pawl.Start, "last").Join([]string{"l", "m", "last"}, "c")
+	default:
+		return nil, errors.New("no graph " + p.Graph)
 	}
-	return nil, errors.New("no graph " + p.Graph)
+	return atLevel(at, b)
 }
 
 // keptRows counts rows of a kind that are on disk.
@@ -173,13 +176,13 @@ func mortalChild(doc []byte) {
 		p.kept = home
 	}
 	eng := must(pawl.NewEngine(home, nil))
-	th := must(p.build()).Thread(eng, "t")
+	th := must(p.build(levelHere())).Thread(eng, "t")
 	out := must(p.move(th))
 	fmt.Println(out.Status, string(out.Values))
 	must(0, eng.Close())
 }
 
-func (p *mortalProgram) move(th *pawl.ThreadOf[mortalState]) (*pawl.OutcomeOf[mortalState], error) {
+func (p *mortalProgram) move(th *nest.Thread[mortalState]) (*pawl.OutcomeOf[mortalState], error) {
 	if p.Answer == "" {
 		return th.Run(context.Background(), &mortalState{}, pawl.WithDurability(p.Mode))
 	}
@@ -187,7 +190,7 @@ func (p *mortalProgram) move(th *pawl.ThreadOf[mortalState]) (*pawl.OutcomeOf[mo
 }
 
 // end drives a thread to its end, answering what is open, and returns the values and how many answers it took.
-func (p *mortalProgram) end(t *testing.T, th *pawl.ThreadOf[mortalState]) (values string, answers int) {
+func (p *mortalProgram) end(t *testing.T, th *nest.Thread[mortalState]) (values string, answers int) {
 	t.Helper()
 	for range 9 {
 		s := statusOf(t, th)
@@ -262,7 +265,7 @@ func dieOnce(t *testing.T, p mortalProgram) string {
 		t.Logf("rows after the death's: %v", before) // of a sibling
 	}
 	p.Kill, p.kept = "", nil
-	g, err := p.build()
+	g, err := p.build(levelFor(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +279,7 @@ func dieOnce(t *testing.T, p mortalProgram) string {
 	grew(t, old, history(t, th))
 
 	undisturbed := mortalProgram{Graph: p.Graph, Ledger: newLedger(t).path, Mode: p.Mode}
-	ug, err := undisturbed.build()
+	ug, err := undisturbed.build(levelFor(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/storage"
 	"github.com/pawl-dev/pawl/storage/fault"
 )
@@ -56,7 +57,7 @@ func unknownSave(t *testing.T, h *home) { savesGoWrong(t, h, fault.After) }
 
 func savesGoWrong(t *testing.T, h *home, place fault.Place) {
 	ctx := context.Background()
-	g := build(t, lineOf("line"))
+	g := atDepth(t, lineOf("line"))
 	home := h.open(t)
 	for _, mode := range []pawl.Durability{pawl.Sync, pawl.Async, pawl.Exit} {
 		failures := 0
@@ -114,9 +115,9 @@ func savesGoWrong(t *testing.T, h *home, place fault.Place) {
 }
 
 // failsWith runs a graph once and checks that the run fails, saying all parts, and that this is stored too.
-func failsWith[E error, S any](t *testing.T, h *home, options *pawl.Options, b *pawl.Builder[S], cause pawl.Cause, parts ...string) (E, *pawl.ThreadOf[S]) {
+func failsWith[E error, S any](t *testing.T, h *home, options *pawl.Options, b *pawl.Builder[S], cause pawl.Cause, parts ...string) (E, *nest.Thread[S]) {
 	t.Helper()
-	g := build(t, b)
+	g := atDepth(t, b)
 	th := g.Thread(engine(t, h.open(t), options, g), "t")
 	out, err := th.Run(context.Background(), new(S))
 	var typed E
@@ -222,7 +223,7 @@ func damage(t testing.TB, db storage.DB, kind string, change func([]byte) []byte
 
 func unreadableValue(t *testing.T, h *home) {
 	l := newLedger(t)
-	g := build(t, pawl.New[mortalState]("g").Node("a", adds("a")).Node("ask", func(ctx context.Context, s *mortalState) error {
+	g := atDepth(t, pawl.New[mortalState]("g").Node("a", adds("a")).Node("ask", func(ctx context.Context, s *mortalState) error {
 		l.add("entry")
 		_, err := gate.Ask(ctx, "?")
 		return err
@@ -251,7 +252,7 @@ func droppedWait(t *testing.T, h *home) {
 			return nil
 		}, pawl.Uses(gate)).Edge(pawl.Start, "hides")
 	}
-	g := build(t, b())
+	g := atDepth(t, b())
 	db := h.open(t)
 	th := g.Thread(engine(t, db, nil, g), "hiding")
 	dropped := 0
@@ -285,11 +286,11 @@ func writeInStep(t *testing.T, h *home) {
 }
 
 // halfDone fails in one of two nodes that run at once; what the other did is kept but not merged.
-func halfDone(t *testing.T, h *home) (*pawl.ThreadOf[mortalState], *ledger, *error) {
+func halfDone(t *testing.T, h *home) (*nest.Thread[mortalState], *ledger, *error) {
 	t.Helper()
 	l, trouble := newLedger(t), errors.New("no luck")
 	ended := make(chan struct{}, 9)
-	g := build(t, pawl.New[mortalState]("half").
+	g := atDepth(t, pawl.New[mortalState]("half").
 		Node("good", func(_ context.Context, s *mortalState) error {
 			defer func() { ended <- struct{}{} }()
 			l.add("good")

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/nest"
 )
 
 // The states of a graph that is changed while a run of it is in flight.
@@ -50,7 +52,7 @@ type version struct {
 	node     string            // a new node, that c leads to
 }
 
-func versioned[S any](t testing.TB, v version, l *ledger, log func(*S, string)) *pawl.Graph[S] {
+func versioned[S any](t testing.TB, v version, l *ledger, log func(*S, string)) *nest.Graph[S] {
 	t.Helper()
 	asks := pawl.Interrupt[string, string]{Name: or(v.asks, "gate")}
 	a := or(v.a, "a")
@@ -94,7 +96,7 @@ func versioned[S any](t testing.TB, v version, l *ledger, log func(*S, string)) 
 	if v.node != "" {
 		b = b.Node(v.node, plain(v.node)).Edge("c", v.node)
 	}
-	return build(t, b)
+	return atDepth(t, b)
 }
 
 func or(s, otherwise string) string {
@@ -113,7 +115,7 @@ type verdict struct {
 	graph func(testing.TB, *ledger) pawl.Registrable
 }
 
-func graphOf(t testing.TB, v version, l *ledger) *pawl.Graph[versionState] {
+func graphOf(t testing.TB, v version, l *ledger) *nest.Graph[versionState] {
 	return versioned(t, v, l, func(s *versionState, line string) { s.Log.Add(line) })
 }
 
@@ -221,7 +223,7 @@ func (v verdict) judge(t *testing.T, h *home) {
 			if !errors.As(err, &refused) {
 				t.Fatalf("outcome %+v, error %v; want a *VersionError about %s", out, err, verb.fails)
 			}
-			says(t, refused.First, verb.fails)
+			says(t, strings.ReplaceAll(refused.First, levelOf(t).Node(""), ""), verb.fails)
 			says(t, err.Error(), verb.name, "versioned", "first difference", "nothing was run", "old version")
 			if refused.Thread != verb.name || refused.Run == "" || refused.Was == refused.Is || refused.Is != digestOf(now) {
 				t.Errorf("the refusal names %+v", refused)

@@ -147,7 +147,7 @@ type retryArgs struct {
 func dieInRetry(doc []byte) {
 	a := args[retryArgs](doc)
 	db := fault.Wrap(must(sqlite.Open(a.Path, pawl.Kinds()...)), fault.Plan{At: fault.At(a.Point, fault.Do(killSelf))})
-	g := must(deeds(&ledger{a.Ledger}, func(string) error { return nil }))
+	g := must(deeds(levelHere(), &ledger{a.Ledger}, func(string) error { return nil }))
 	must(g.Thread(must(pawl.NewEngine(db, nil)), "t").Retry(context.Background()))
 }
 

@@ -78,7 +78,7 @@ func twoRiskyCalls(t *testing.T, r *report) {
 
 func riskyCalls(t *testing.T, r *report, h *home, shape func(...turn) *pawl.Builder[found]) {
 	world := newLedger(t)
-	g := build(t, shape(
+	g := atDepth(t, shape(
 		turn{financed(world.tool("send_email", nil)), "1", allStaff},
 		turn{financed(world.tool("delete_files", nil)), "1", finance}))
 	o := openOffice(t, h.open(t), g)
@@ -126,7 +126,7 @@ func oneYesOneUse(t *testing.T, _ *report) {
 		world := newLedger(t)
 		email, deletion := financed(world.tool("send_email", nil)), financed(world.tool("delete_files", nil))
 		var now turn // what the model wants
-		g := build(t, pawl.New[found]("agent").Node("act", func(ctx context.Context, s *found) error { return now.do(ctx, s) },
+		g := atDepth(t, pawl.New[found]("agent").Node("act", func(ctx context.Context, s *found) error { return now.do(ctx, s) },
 			pawl.Uses(email, deletion)).Edge(pawl.Start, "act"))
 		o := openOffice(t, h.open(t), g)
 		th := o.eng.Thread("agent", "t")

@@ -23,7 +23,7 @@ func submitting(world *ledger, counts ...*ledger) tool {
 func paidEffectAndQuestion(t *testing.T, h *home) {
 	world, counts, ask := newLedger(t), newLedger(t), approve()
 	submit := submitting(world, counts)
-	g := build(t, pawl.New[job]("paid").
+	g := atDepth(t, pawl.New[job]("paid").
 		Node("submit_and_wait", func(ctx context.Context, s *job) error {
 			counts.add("entry")
 			id, err := submit.Do(ctx, effect.Ref("job", "1"), params{"kind": "gpu"})
@@ -69,7 +69,7 @@ func paidEffectAndQuestion(t *testing.T, h *home) {
 func operationKeyIsNoTaskKey(t *testing.T, h *home) {
 	world, counts := newLedger(t), newLedger(t)
 	submit := submitting(world, counts)
-	g := build(t, pawl.New[job]("keyed").
+	g := atDepth(t, pawl.New[job]("keyed").
 		Node("submit", func(ctx context.Context, s *job) error {
 			counts.add("key=" + pawl.TaskKey(ctx))
 			id, err := submit.Do(ctx, effect.Ref("job", "1"), params{})

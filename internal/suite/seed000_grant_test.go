@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/approval"
 	"github.com/pawl-dev/pawl/effect"
 	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/sqlite"
 )
 
@@ -27,7 +28,7 @@ const (
 )
 
 // graphs are "early", which calls B, and "agent", whose turn calls B, then A. at is called before A and around its row.
-func (a risky) graphs(at func(point string)) []*pawl.Graph[found] {
+func (a risky) graphs(l nest.Level, at func(point string)) []*nest.Graph[found] {
 	if at == nil {
 		at = func(string) {}
 	}
@@ -43,9 +44,9 @@ func (a risky) graphs(at func(point string)) []*pawl.Graph[found] {
 		at("entered")
 		return risk.do(ctx, s)
 	}
-	return []*pawl.Graph[found]{
-		must(pawl.New[found]("early").Node("act", b.do, pawl.Uses(b.tool)).Edge(pawl.Start, "act").Build()),
-		must(pawl.New[found]("agent").Node("act", node, pawl.Uses(b.tool, risk.tool)).Edge(pawl.Start, "act").Build()),
+	return []*nest.Graph[found]{
+		must(atLevel(l, pawl.New[found]("early").Node("act", b.do, pawl.Uses(b.tool)).Edge(pawl.Start, "act"))),
+		must(atLevel(l, pawl.New[found]("agent").Node("act", node, pawl.Uses(b.tool, risk.tool)).Edge(pawl.Start, "act"))),
 	}
 }
 
@@ -56,7 +57,7 @@ func riskChild(doc []byte) {
 	must(led, err)
 	db := must(sqlite.Open(a.Path, house.Kinds()...))
 	eng := must(pawl.NewEngine(db, &pawl.Options{Parts: parts}))
-	for _, g := range a.graphs(func(point string) {
+	for _, g := range a.graphs(levelHere(), func(point string) {
 		if point == a.Die {
 			killSelf()
 		}
@@ -77,7 +78,7 @@ func riskChild(doc []byte) {
 func (a risky) open(t testing.TB, h *home) *office {
 	t.Helper()
 	o := openOffice(t, h.open(t))
-	for _, g := range a.graphs(nil) {
+	for _, g := range a.graphs(levelFor(t), nil) {
 		if err := o.eng.Register(g); err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +232,7 @@ func aNoHolds(t *testing.T, _ *report) {
 		world := newLedger(t)
 		deletion := turn{financed(world.tool("delete_files", nil)), "1", finance}
 		proposals := func(s *found) int { return strings.Count(compact(s), "call_") }
-		g := build(t, pawl.New[found]("agent").
+		g := atDepth(t, pawl.New[found]("agent").
 			Node("act", func(ctx context.Context, s *found) error {
 				id := fmt.Sprintf("call_%d", proposals(s)+1)
 				_, err := pawl.Step(ctx, id, func(context.Context) (string, error) { return "the model's message", nil })

@@ -5,12 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/nest"
 )
 
 // keys are the task keys that nodes told their ledger, one an entry.
@@ -33,8 +35,8 @@ func isKeyOf(node, path string) bool {
 }
 
 // rounds is a node that runs in three super-steps.
-func rounds(t testing.TB, told func(key string)) *pawl.Graph[loops] {
-	return build(t, pawl.New[loops]("rounds").
+func rounds(t testing.TB, told func(key string)) *nest.Graph[loops] {
+	return atDepth(t, pawl.New[loops]("rounds").
 		Node("round", func(ctx context.Context, s *loops) error {
 			told(pawl.TaskKey(ctx))
 			s.Rounds.Add(1)
@@ -68,7 +70,7 @@ func taskKeys(t *testing.T, r *report) {
 		same(t, "entries", len(keys(resumed)), 3)
 		same(t, "distinct keys", distinct(keys(resumed)), 1)
 		key := keys(resumed)[0]
-		same(t, "the key names the node "+key, isKeyOf("two_questions", key), true)
+		same(t, "the key names the node "+key, isKeyOf("two_questions", innermost(key)), true)
 		stand(t, th, pawl.Done, 3, before)
 
 		looped := newLedger(t)
@@ -113,7 +115,7 @@ func keysOfWorkers(t *testing.T) {
 			counts.add("key=" + pawl.TaskKey(ctx))
 			return nil
 		})
-		g := build(t, pawl.New[loops]("fan").Add(w).
+		g := atDepth(t, pawl.New[loops]("fan").Add(w).
 			Route(pawl.Start, func(*loops) []pawl.Next { return w.Each([]int{7, 7}) }, "worker").
 			Edge("worker", pawl.End))
 		th := g.Thread(engine(t, h.open(t), nil), "t")
@@ -162,6 +164,9 @@ func keysThenWait(doc []byte) {
 // inChild lets a child use what tests use to build graphs; a failure ends it.
 type inChild struct{ testing.TB }
 
+// Name is that of the test that spawned it.
+func (*inChild) Name() string { return os.Getenv("PAWL_SUITE_TEST") }
+
 func (*inChild) Helper()        {}
 func (*inChild) Fatal(v ...any) { must(0, errors.New(fmt.Sprint(v...))) }
 
@@ -198,7 +203,7 @@ func keyInUsersTable(t *testing.T, _ *report) {
 		eng := engine(t, h.open(t), nil)
 		first, second := pawl.Interrupt[string, string]{Name: "first"}, pawl.Interrupt[string, string]{Name: "second"}
 		asks, refused := newUniqueTable(t), 0
-		g := build(t, pawl.New[job]("asks").
+		g := atDepth(t, pawl.New[job]("asks").
 			Node("two_questions", func(ctx context.Context, s *job) error {
 				if !asks.insert(pawl.TaskKey(ctx)) {
 					refused++

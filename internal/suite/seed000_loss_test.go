@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/effect"
 	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/memdb"
 	"github.com/pawl-dev/pawl/sqlite"
 	"github.com/pawl-dev/pawl/storage"
@@ -36,14 +37,14 @@ type order struct {
 	Finished pawl.Last[bool]   `json:"finished"`
 }
 
-func (a *loss) graph(next func()) (*pawl.Graph[order], error) {
+func (a *loss) graph(at nest.Level, next func()) (*nest.Graph[order], error) {
 	world := &ledger{a.Ledger}
 	job := submitting(world)
 	options := []pawl.NodeOption{pawl.Uses(job)}
 	if a.Durable {
 		options = append(options, pawl.Durable())
 	}
-	return pawl.New[order]("loss").
+	return atLevel(at, pawl.New[order]("loss").
 		Node("submit", func(ctx context.Context, s *order) (err error) {
 			id := ""
 			switch {
@@ -62,7 +63,7 @@ func (a *loss) graph(next func()) (*pawl.Graph[order], error) {
 			s.Finished.Set(true)
 			return nil
 		}).
-		Path(pawl.Start, "submit", "next_step", pawl.End).Build()
+		Path(pawl.Start, "submit", "next_step", pawl.End))
 }
 
 // submitThenDie is the process that dies. Its clock is virtual and moves only while everything in it waits. So a slow
@@ -78,7 +79,7 @@ func submitThenDie(doc []byte) {
 		led, parts, err := staff()
 		must(led, err)
 		eng := must(pawl.NewEngine(db, &pawl.Options{Parts: parts}))
-		g := must(a.graph(func() {
+		g := must(a.graph(levelHere(), func() {
 			if !a.Slow {
 				synctest.Wait()
 			}
@@ -104,10 +105,10 @@ func killed(t *testing.T, program string, a any) {
 }
 
 // crash lets the process die and opens what it left.
-func (a loss) crash(t *testing.T) (*loss, *office, *pawl.ThreadOf[order]) {
+func (a loss) crash(t *testing.T) (*loss, *office, *nest.Thread[order]) {
 	a.Path, a.Ledger = onDisk(t).path, newLedger(t).path
 	killed(t, "000-loss", a)
-	g, err := a.graph(func() {})
+	g, err := a.graph(levelFor(t), func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +237,7 @@ func windowIsMeasured(t *testing.T, _ *report) {
 					t.Fatal(err)
 				}
 				defer eng.Close()
-				g := build(t, pawl.New[loops]("twenty").
+				g := atDepth(t, pawl.New[loops]("twenty").
 					Node("round", func(_ context.Context, s *loops) error {
 						<-time.After(c.node)
 						s.Rounds.Add(1)

@@ -46,7 +46,7 @@ func takenOnce(t *testing.T, _ *report) {
 
 func takenInOneTurn(t *testing.T, h *home) {
 	leaving := func(_ context.Context, s *grant) error { s.Saw.Add("left alone"); return nil }
-	g := build(t, pawl.New[grant]("turns").
+	g := atDepth(t, pawl.New[grant]("turns").
 		Node("leave", leaving).Node("take", taking).Node("next", taking).
 		Path(pawl.Start, "leave", "take", "next", pawl.End))
 	th := g.Thread(engine(t, h.open(t), nil), "t")
@@ -65,7 +65,7 @@ func takenInOneTurn(t *testing.T, h *home) {
 
 func takenByATaskThatFailed(t *testing.T, h *home) {
 	broken := true
-	g := build(t, pawl.New[grant]("failing").
+	g := atDepth(t, pawl.New[grant]("failing").
 		Node("take", func(ctx context.Context, s *grant) error {
 			if err := taking(ctx, s); err != nil || !broken {
 				return err
@@ -89,7 +89,7 @@ func takenByATaskThatFailed(t *testing.T, h *home) {
 }
 
 func takenByTwo(t *testing.T, h *home) {
-	g := build(t, pawl.New[grant]("both").
+	g := atDepth(t, pawl.New[grant]("both").
 		Node("left", taking).Node("right", taking).
 		Edge(pawl.Start, "left").Edge(pawl.Start, "right"))
 	th := g.Thread(engine(t, h.open(t), nil), "t")
@@ -118,7 +118,7 @@ func separatorsAreFixed(t *testing.T, _ *report) {
 	t.Run("depth 0", func(t *testing.T) {
 		onEach(t, func(t *testing.T, h *home) {
 			ask, path := approve(), ""
-			g := build(t, pawl.New[job]("g").
+			g := atDepth(t, pawl.New[job]("g").
 				Node("outer", func(ctx context.Context, _ *job) error {
 					path = pawl.TaskKey(ctx)
 					_, err := ask.Ask(ctx, asked{"?"})
@@ -201,7 +201,7 @@ func checklistIsChecked(t *testing.T, _ *report) {
 
 // checkedOnce runs a node to its question and again with the answer, in strict mode.
 func checkedOnce(t *testing.T, h *home, l *ledger, b *pawl.Builder[box], report func(*testing.T, error)) {
-	th := build(t, b).Thread(engine(t, h.open(t), &pawl.Options{Strict: true}), "t")
+	th := atDepth(t, b).Thread(engine(t, h.open(t), &pawl.Options{Strict: true}), "t")
 	in := &box{}
 	in.List.Set([]string{"first"})
 	out, err := th.Run(t.Context(), in)

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/nest"
 )
 
 // submitAndWait is the paid call and the question in one node: through a step, or as the plain call it should not be.
-func submitAndWait(t *testing.T, name string, world, counts *ledger, step bool) *pawl.Graph[job] {
+func submitAndWait(t *testing.T, name string, world, counts *ledger, step bool) *nest.Graph[job] {
 	ask := approve()
-	return build(t, pawl.New[job](name).
+	return atDepth(t, pawl.New[job](name).
 		Node("submit_and_wait", func(ctx context.Context, s *job) error {
 			counts.add("entry")
 			call := func(ctx context.Context) (string, error) { counts.add("call"); return world.submit(ctx) }
@@ -121,7 +122,7 @@ func plainCallAboveQuestion(t *testing.T, _ *report) {
 
 // answerAgainAndAgain answers whatever is open: the second superseded answer in a row is drift, and then a person
 // resumes and is asked the newest question.
-func answerAgainAndAgain(t *testing.T, th *pawl.ThreadOf[job], world *ledger, open string) {
+func answerAgainAndAgain(t *testing.T, th *nest.Thread[job], world *ledger, open string) {
 	t.Helper()
 	ctx, yes := t.Context(), approve().Answer
 	_, err := th.Resume(ctx, yes(open, true))
@@ -178,14 +179,14 @@ func questionsAt(s *pawl.Snapshot) map[string]pawl.Question {
 }
 
 // two asks twice in one node and counts its lines, plain and in steps. It tells its task key on every entry.
-func two(t testing.TB, counts *ledger, options ...pawl.NodeOption) *pawl.Graph[job] {
+func two(t testing.TB, counts *ledger, options ...pawl.NodeOption) *nest.Graph[job] {
 	first, second := pawl.Interrupt[string, string]{Name: "first"}, pawl.Interrupt[string, string]{Name: "second"}
 	line := func(ctx context.Context, name string) error {
 		counts.add("line:" + name)
 		_, err := pawl.Step(ctx, name, func(context.Context) (bool, error) { counts.add("step:" + name); return true, nil })
 		return err
 	}
-	return build(t, pawl.New[job]("two").
+	return atDepth(t, pawl.New[job]("two").
 		Node("two_questions", func(ctx context.Context, s *job) error {
 			counts.add("key=" + pawl.TaskKey(ctx))
 			if err := line(ctx, "top"); err != nil {
@@ -246,7 +247,7 @@ func twoQuestions(t *testing.T, r *report) {
 func callAndPauseApart(t *testing.T, r *report) {
 	onEach(t, func(t *testing.T, h *home) {
 		world, counts, ask := newLedger(t), newLedger(t), approve()
-		g := build(t, pawl.New[job]("apart").
+		g := atDepth(t, pawl.New[job]("apart").
 			Node("submit", func(ctx context.Context, s *job) error {
 				counts.add("submit")
 				id, err := world.submit(ctx)
@@ -305,13 +306,16 @@ func functionalStyle(t *testing.T, _ *report) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if f, err = nest.Func(f, levelFor(t)); err != nil {
+			t.Fatal(err)
+		}
 		th := f.Thread(engine(t, h.open(t), nil), "t")
 		out, err := th.Run(t.Context(), "job")
 		if err != nil {
 			t.Fatal(err)
 		}
 		same(t, "pending", bodies(out.Waiting), []string{askJob1})
-		before := history(t, th)
+		before := history(t, th.Thread)
 		if out, err = th.Resume(t.Context(), ask.Answer(out.Waiting[0].ID, true)); err != nil {
 			t.Fatal(err)
 		}
@@ -319,6 +323,6 @@ func functionalStyle(t *testing.T, _ *report) {
 		same(t, "submitted", world.rows(), []string{"gpu-job-1"})
 		same(t, "function entries", counts.count("entry"), 2)
 		same(t, "step calls", counts.count("call"), 1)
-		stand(t, th, pawl.Done, 3, before)
+		stand(t, th.Thread, pawl.Done, 3, before)
 	})
 }

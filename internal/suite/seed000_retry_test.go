@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/nest"
 )
 
 // talk is what an agent's model reads and adds to.
@@ -34,7 +35,7 @@ func (s *service) counted(do func()) (turns, actions int) {
 
 // agent is a scripted model and its action. With a failed action in its history the model talks for four turns, and the
 // fourth concludes failure; else it acts, and after that concludes success.
-func (s *service) agent(t testing.TB) *pawl.Graph[talk] {
+func (s *service) agent(t testing.TB) *nest.Graph[talk] {
 	model := func(_ context.Context, st *talk) error {
 		s.turns++
 		var items []string
@@ -70,7 +71,7 @@ func (s *service) agent(t testing.TB) *pawl.Graph[talk] {
 		}
 		return nil
 	}
-	return build(t, pawl.New[talk]("agent").
+	return atDepth(t, pawl.New[talk]("agent").
 		Node("model", model).Node("act", act).
 		Edge(pawl.Start, "model").Edge("act", "model").
 		Route("model", func(st *talk) []pawl.Next {
@@ -87,7 +88,7 @@ func (s *service) agent(t testing.TB) *pawl.Graph[talk] {
 func errand() *talk { return &talk{History: pawl.List("user: order a GPU")} }
 
 // concludes runs the agent with the service down: the model concludes that it failed.
-func (s *service) concludes(t *testing.T, th *pawl.ThreadOf[talk]) *pawl.OutcomeOf[talk] {
+func (s *service) concludes(t *testing.T, th *nest.Thread[talk]) *pawl.OutcomeOf[talk] {
 	t.Helper()
 	s.down = true
 	var out *pawl.OutcomeOf[talk]
@@ -213,7 +214,7 @@ func newInputIsNoFreshStart(t *testing.T, r *report) {
 }
 
 // fiveNodes counts the entries of five nodes in a row; the third calls third first.
-func fiveNodes(counts *ledger, third func()) (*pawl.Graph[loops], error) {
+func fiveNodes(at nest.Level, counts *ledger, third func()) (*nest.Graph[loops], error) {
 	b := pawl.New[loops]("five")
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		b.Node(name, func(_ context.Context, s *loops) error {
@@ -225,13 +226,13 @@ func fiveNodes(counts *ledger, third func()) (*pawl.Graph[loops], error) {
 			return nil
 		})
 	}
-	return b.Path(pawl.Start, "a", "b", "c", "d", "e", pawl.End).Build()
+	return atLevel(at, b.Path(pawl.Start, "a", "b", "c", "d", "e", pawl.End))
 }
 
 // dieInTheThird is the process that dies: the first line of the third node tells that it was entered.
 func dieInTheThird(doc []byte) {
 	a := args[[]string](doc)
-	g := must(fiveNodes(&ledger{a[1]}, killSelf))
+	g := must(fiveNodes(levelHere(), &ledger{a[1]}, killSelf))
 	must(g.Thread(childEngine(a[0], nil), "t").Run(context.Background(), &loops{}))
 }
 
@@ -239,7 +240,7 @@ func diedThenResumed(t *testing.T, _ *report) {
 	three(t, func(t *testing.T) string {
 		h, counts := onDisk(t), newLedger(t)
 		killed(t, "000-five", []string{h.path, counts.path})
-		g, err := fiveNodes(counts, func() {})
+		g, err := fiveNodes(levelFor(t), counts, func() {})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/effect"
 	"github.com/pawl-dev/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/redact"
 	"github.com/pawl-dev/pawl/storage"
 )
@@ -74,7 +75,7 @@ type vault struct {
 	*house.House
 	path  string // SQLite only
 	logs  *bytes.Buffer
-	graph *pawl.Graph[found]
+	graph *nest.Graph[found]
 	got   []secretMail // what the target received
 	ops   []effect.Op
 	say   error // what the target says
@@ -93,14 +94,14 @@ func openVault(t *testing.T, onFile bool) *vault {
 		v.got, v.ops = append(v.got, in), append(v.ops, op)
 		return "sent with CANARY-1", v.say
 	}).Approve(approval.Levels{{To: "finance", For: time.Hour}}).Material("to", "file")
-	v.graph = build(t, pawl.New[found]("mail").Node("send", func(ctx context.Context, s *found) error {
+	v.graph = atDepth(t, pawl.New[found]("mail").Node("send", func(ctx context.Context, s *found) error {
 		_, err := mail.Do(ctx, effect.Ref("mail", "1"), canaryMail())
 		if err == nil {
 			s.Used.Add("sent")
 		}
 		return err
 	}, pawl.Uses(mail)).Edge(pawl.Start, "send"))
-	asks := build(t, pawl.New[found]("asks").Node("ask", func(ctx context.Context, s *found) error {
+	asks := atDepth(t, pawl.New[found]("asks").Node("ask", func(ctx context.Context, s *found) error {
 		answer, err := v.plain.Ask(ctx, canaryMail())
 		if err == nil {
 			s.Used.Add(answer)

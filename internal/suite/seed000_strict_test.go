@@ -96,7 +96,7 @@ func callAboveIsReported(t *testing.T) {
 				onEachMoney(t, func(t *testing.T, h *home) {
 					l := newLedger(t)
 					above, below, uses := c.wraps(way.open(t))
-					th := build(t, rowGraph(l, above, below, uses...)).Thread(firmIn(t, h).eng, "t1")
+					th := atDepth(t, rowGraph(l, above, below, uses...)).Thread(firmIn(t, h).eng, "t1")
 					out, err := th.Run(t.Context(), &approveState{})
 					call := (*pawl.UnfencedCallError)(nil)
 					if !c.report {
@@ -124,7 +124,7 @@ func callAboveIsReported(t *testing.T) {
 
 // strictOnPlainRows is what strict mode makes of S001-8's first line.
 func strictOnPlainRows(t *testing.T) {
-	th := build(t, rowGraph(newLedger(t), watchedRow(t), func(context.Context) error { return nil })).Thread(
+	th := atDepth(t, rowGraph(newLedger(t), watchedRow(t), func(context.Context) error { return nil })).Thread(
 		engine(t, memory(t).open(t), &pawl.Options{Strict: true}), "t1")
 	_, err := th.Run(t.Context(), &approveState{})
 	if call := (*pawl.UnfencedCallError)(nil); !errors.As(err, &call) || call.Node != "write" || call.Question != "ship" {
@@ -147,7 +147,7 @@ func unfencedCallIsReported(t *testing.T, _ *report) {
 			return pay(ctx, s)
 		}, pawl.Uses(e)).Path(pawl.Start, "transfer")
 		o := firmIn(t, h)
-		_, err := build(t, g).Thread(o.eng, "t").Run(t.Context(), orderFor("17"))
+		_, err := atDepth(t, g).Thread(o.eng, "t").Run(t.Context(), orderFor("17"))
 		call := (*pawl.UnfencedCallError)(nil)
 		if !errors.As(err, &call) {
 			t.Fatalf("got %v, want an *UnfencedCallError", err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/internal/records"
 	"github.com/pawl-dev/pawl/storage"
 )
@@ -20,7 +21,7 @@ type deed struct {
 
 // deeds is a graph that can be brought into every status by what it is told: "ask", "loop", or anything that act
 // decides on. "fail" and "loop" have a second node run beside.
-func deeds(counts *ledger, act func(do string) error) (*pawl.Graph[deed], error) {
+func deeds(at nest.Level, counts *ledger, act func(do string) error) (*nest.Graph[deed], error) {
 	ask := approve()
 	work := func(ctx context.Context, s *deed) error {
 		counts.add("work")
@@ -37,7 +38,7 @@ func deeds(counts *ledger, act func(do string) error) (*pawl.Graph[deed], error)
 		s.Did.Set(do)
 		return nil
 	}
-	return pawl.New[deed]("deeds").
+	return atLevel(at, pawl.New[deed]("deeds").
 		Node("side", func(context.Context, *deed) error { counts.add("side"); return nil }).
 		Node("work", work, pawl.Uses(ask)).
 		Route(pawl.Start, func(s *deed) []pawl.Next {
@@ -51,8 +52,7 @@ func deeds(counts *ledger, act func(do string) error) (*pawl.Graph[deed], error)
 				return pawl.To("work")
 			}
 			return pawl.To(pawl.End)
-		}, "work", pawl.End).
-		Build()
+		}, "work", pawl.End))
 }
 
 func told(do string) *deed { return &deed{Do: pawl.Of(do)} }
@@ -63,8 +63,8 @@ type stage struct {
 	home   *home
 	db     storage.DB
 	counts *ledger
-	graph  *pawl.Graph[deed]
-	th     *pawl.ThreadOf[deed]
+	graph  *nest.Graph[deed]
+	th     *nest.Thread[deed]
 	broken error
 	held   chan struct{} // not nil: work tells that it was entered, and then waits
 	gate   chan struct{}
@@ -73,7 +73,7 @@ type stage struct {
 func newStage(t *testing.T, h *home) *stage {
 	s := &stage{t: t, home: h, db: h.open(t), counts: newLedger(t), gate: make(chan struct{})}
 	var err error
-	if s.graph, err = deeds(s.counts, s.act); err != nil {
+	if s.graph, err = deeds(levelFor(t), s.counts, s.act); err != nil {
 		t.Fatal(err)
 	}
 	s.th = s.graph.Thread(engine(t, s.db, &pawl.Options{Limits: pawl.Limits{Steps: 2}}), "t")
@@ -156,7 +156,7 @@ func (s *stage) reach(column string) {
 // dieInTheTable is the process behind the column "crashed".
 func dieInTheTable(doc []byte) {
 	a := args[[]string](doc)
-	g := must(deeds(&ledger{a[1]}, func(string) error { killSelf(); return nil }))
+	g := must(deeds(levelHere(), &ledger{a[1]}, func(string) error { killSelf(); return nil }))
 	must(g.Thread(childEngine(a[0], nil), "t").Run(context.Background(), told("ok")))
 }
 

@@ -11,7 +11,7 @@ import (
 func backWithAnotherValue(t *testing.T, r *report) {
 	onEach(t, func(t *testing.T, h *home) {
 		l := newLedger(t)
-		g := build(t, counted(l).builder())
+		g := atDepth(t, counted(l).builder())
 		th := g.Thread(engine(t, h.open(t), nil, g), "t1")
 		out, err := th.Run(t.Context(), tenfoldOf(1))
 		mustBeDone(t, out, err)
@@ -78,7 +78,7 @@ func oneMechanism(t *testing.T, _ *report) {
 	onEach(t, func(t *testing.T, h *home) {
 		for i, want := range [][2]int{{0, 0}, {0, 1}, {1, 1}, {1, 1}} { // the newest first
 			l := newLedger(t)
-			g := build(t, counted(l).builder())
+			g := atDepth(t, counted(l).builder())
 			th := g.Thread(engine(t, h.open(t), nil, g), fmt.Sprint("from-", i))
 			out, err := th.Run(t.Context(), tenfoldOf(1))
 			mustBeDone(t, out, err)
@@ -90,7 +90,7 @@ func oneMechanism(t *testing.T, _ *report) {
 			settled(t, statusOf(t, th))
 		}
 		t.Run("answer", func(t *testing.T) {
-			g := build(t, pairGraph(newLedger(t)))
+			g := atDepth(t, pairGraph(newLedger(t)))
 			th := g.Thread(engine(t, h.open(t), nil, g), "answer")
 			out, err := th.Run(t.Context(), &pairState{})
 			out, err = th.Resume(t.Context(), askFirst.Answer(mustWait(t, out, err, "first")[0].ID, "A"))
@@ -102,7 +102,7 @@ func oneMechanism(t *testing.T, _ *report) {
 			settled(t, statusOf(t, th))
 		})
 		t.Run("fork", func(t *testing.T) {
-			g := build(t, tenfold{}.builder())
+			g := atDepth(t, tenfold{}.builder())
 			th := g.Thread(engine(t, h.open(t), nil, g), "fork")
 			out, err := th.Run(context.Background(), tenfoldOf(1))
 			mustBeDone(t, out, err)

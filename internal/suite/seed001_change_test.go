@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/nest"
 )
 
 // invoiceState is approved by its amount, and by its currency when it is foreign.
@@ -32,7 +33,7 @@ type invoiceProgram struct {
 	asks  []string
 }
 
-func (p invoiceProgram) build(t testing.TB, l *ledger) *pawl.Graph[invoiceState] {
+func (p invoiceProgram) build(t testing.TB, l *ledger) *nest.Graph[invoiceState] {
 	b := pawl.New[invoiceState]("invoice").Node("approve", func(ctx context.Context, s *invoiceState) error {
 		l.add("approve")
 		for _, name := range p.asks {
@@ -50,7 +51,7 @@ func (p invoiceProgram) build(t testing.TB, l *ledger) *pawl.Graph[invoiceState]
 	if p.last != "" {
 		b.Node(p.last, func(context.Context, *invoiceState) error { return nil }).Edge("approve", p.last)
 	}
-	return build(t, b)
+	return atDepth(t, b)
 }
 
 func (p invoiceProgram) ask(ctx context.Context, name string) (string, error) {
@@ -156,7 +157,7 @@ func changedUnder(t *testing.T, h *home, keyed bool, asks []string, how, end str
 
 // yesAgain sends the yes for amount once more while currency is open: it stays where it is, and no part of it reaches
 // currency.
-func yesAgain(t *testing.T, th *pawl.ThreadOf[invoiceState], p invoiceProgram, amount, currency string) {
+func yesAgain(t *testing.T, th *nest.Thread[invoiceState], p invoiceProgram, amount, currency string) {
 	t.Helper()
 	standing := threadDump(t, th.Thread)
 	out, err := th.Resume(t.Context(), p.answer(amount, "yes"))

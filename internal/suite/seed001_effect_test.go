@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/effect"
 	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/sqlite"
 	"github.com/pawl-dev/pawl/storage"
 	"github.com/pawl-dev/pawl/storage/fault"
@@ -39,19 +40,19 @@ func insertMail(_ context.Context, tx storage.Tx, _ effect.Op, in params) (strin
 	return fmt.Sprintf("receipt-%d", n), err
 }
 
-func (m mailer) graph() *pawl.Graph[approveState] {
+func (m mailer) graph(at nest.Level) *nest.Graph[approveState] {
 	mail := (&ledger{m.Ledger}).tool("mail", nil)
 	if m.Table {
 		mail = effect.Inside("mail", insertMail)
 	}
-	return must(rowGraph(&ledger{m.Counts}, func(ctx context.Context) error {
+	return must(atLevel(at, rowGraph(&ledger{m.Counts}, func(ctx context.Context) error {
 		_, err := mail.Do(ctx, effect.Ref("order", "17"), allStaff)
 		return err
-	}, func(context.Context) error { return nil }, mail).Build())
+	}, func(context.Context) error { return nil }, mail)))
 }
 
 // goOn brings a thread on from wherever it stands until it is done.
-func (m mailer) goOn(th *pawl.ThreadOf[approveState]) (*pawl.OutcomeOf[approveState], error) {
+func (m mailer) goOn(th *nest.Thread[approveState]) (*pawl.OutcomeOf[approveState], error) {
 	ctx := context.Background()
 	out, err := th.Run(ctx, &approveState{}, pawl.RunID("order-17"))
 	for {
@@ -78,7 +79,7 @@ func mailChild(doc []byte) {
 	must(led, err)
 	db := fault.Wrap(must(sqlite.Open(m.Path, append(house.Kinds(), mailTable())...)), fault.Plan{At: fault.At(m.Point, fault.Do(killSelf))})
 	eng := must(pawl.NewEngine(db, &pawl.Options{Parts: parts}))
-	must(m.goOn(m.graph().Thread(eng, "t1")))
+	must(m.goOn(m.graph(levelHere()).Thread(eng, "t1")))
 	fmt.Println("done")
 	must(0, eng.Close())
 }
@@ -92,7 +93,7 @@ func writtenAsAnEffect(t *testing.T, table bool) {
 	onEach(t, func(t *testing.T, h *home) {
 		m := newMailer(t, h.path, table)
 		o := openOffice(t, h.open(t))
-		th := m.graph().Thread(o.eng, "t1")
+		th := m.graph(levelFor(t)).Thread(o.eng, "t1")
 		out, err := th.Run(t.Context(), &approveState{})
 		q := mustWait(t, out, err, "ship")[0]
 		before := history(t, th)
@@ -120,7 +121,7 @@ func writtenAtEveryDeath(t *testing.T, table bool) string {
 			t.Fatalf("point %d: the process did not die by SIGKILL: %v", point, c.cmd.ProcessState)
 		}
 		o := openOffice(t, openFile(t, m.Path, mailTable()))
-		out, err := m.goOn(m.graph().Thread(o.eng, "t1"))
+		out, err := m.goOn(m.graph(levelFor(t)).Thread(o.eng, "t1"))
 		same(t, fmt.Sprint("state after a death at point ", point), mustBeDone(t, out, err), `{"decision":"yes"}`)
 		rows := m.onlyOne(t, o)
 		o.eng.Close()

@@ -33,7 +33,7 @@ func threadIsNoUser(t *testing.T, _ *report) {
 	onEach(t, func(t *testing.T, h *home) {
 		db := h.open(t)
 		mem := must(store.New(store.Options{}))
-		g := build(t, pawl.New[prefers]("prefers").Node("remembers", remembers).Edge(pawl.Start, "remembers"))
+		g := atDepth(t, pawl.New[prefers]("prefers").Node("remembers", remembers).Edge(pawl.Start, "remembers"))
 		eng := engine(t, db, &pawl.Options{Parts: []pawl.Part{mem}}, g)
 		run := func(eng *pawl.Engine, thread, user string, asks bool) string {
 			t.Helper()

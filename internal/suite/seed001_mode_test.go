@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/memdb"
 	"github.com/pawl-dev/pawl/sqlite"
 	"github.com/pawl-dev/pawl/storage"
@@ -30,7 +31,7 @@ func ofMode(m pawl.Durability) []string {
 func snapshotsOfEachMode(t *testing.T, _ *report) {
 	onEach(t, func(t *testing.T, h *home) {
 		l := newLedger(t)
-		g := build(t, counted(l).builder())
+		g := atDepth(t, counted(l).builder())
 		eng := engine(t, h.open(t), nil, g)
 		counts := map[pawl.Durability]int{}
 		for _, m := range allModes {
@@ -67,7 +68,7 @@ func snapshotsOfEachMode(t *testing.T, _ *report) {
 
 		durable := counted(l)
 		durable.a = []pawl.NodeOption{pawl.Durable()}
-		saved := build(t, durable.builder())
+		saved := atDepth(t, durable.builder())
 		th = saved.Thread(engine(t, h.open(t), nil, saved), "exit-durable")
 		out, err = th.Run(t.Context(), tenfoldOf(1), pawl.WithDurability(pawl.Exit))
 		mustBeDone(t, out, err)
@@ -118,7 +119,7 @@ func heldStore(t *testing.T, options []pawl.RunOption, durable, waits bool) {
 	if durable {
 		c.a = []pawl.NodeOption{pawl.Durable()}
 	}
-	g := build(t, c.builder())
+	g := atDepth(t, c.builder())
 	eng, err := pawl.NewEngine(slow, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +142,7 @@ func heldStore(t *testing.T, options []pawl.RunOption, durable, waits bool) {
 func noWayBack(t *testing.T, _ *report) {
 	onEach(t, func(t *testing.T, h *home) {
 		l := newLedger(t)
-		g := build(t, counted(l).builder())
+		g := atDepth(t, counted(l).builder())
 		eng := engine(t, h.open(t), nil, g)
 		th := g.Thread(eng, "exit")
 		out, err := th.Run(t.Context(), tenfoldOf(1), pawl.WithDurability(pawl.Exit))
@@ -186,7 +187,7 @@ func whenExitSaves(t *testing.T, _ *report) {
 		oneStep := []string{`1 {"n":2} [b] loop`}
 		t.Run("finish", func(t *testing.T) {
 			l := newLedger(t)
-			g := build(t, counted(l).builder())
+			g := atDepth(t, counted(l).builder())
 			th := g.Thread(engine(t, h.open(t), nil, g), "finish")
 			out, err := th.Run(t.Context(), tenfoldOf(1), exit)
 			mustBeDone(t, out, err)
@@ -204,7 +205,7 @@ func whenExitSaves(t *testing.T, _ *report) {
 				}
 				return nil
 			}
-			g := build(t, c.builder())
+			g := atDepth(t, c.builder())
 			th := g.Thread(engine(t, h.open(t), nil, g), "fails")
 			out, err := th.Run(t.Context(), tenfoldOf(1), exit)
 			if !errors.Is(err, broken) || out.Status != pawl.Failed || out.Cause != pawl.CauseError || out.Node != "b" {
@@ -233,7 +234,7 @@ func whenExitSaves(t *testing.T, _ *report) {
 				return err
 			}
 			c.b = []pawl.NodeOption{pawl.Uses(askGoOn)}
-			g := build(t, c.builder())
+			g := atDepth(t, c.builder())
 			th := g.Thread(engine(t, h.open(t), nil, g), "asks")
 			out, err := th.Run(t.Context(), tenfoldOf(1), exit)
 			q := mustWait(t, out, err, "go on")[0]
@@ -275,20 +276,20 @@ func chainChild(doc []byte) {
 		db = must(sqlite.Open(a.Path, pawl.Kinds()...))
 	}
 	eng := must(pawl.NewEngine(db, nil))
-	out := must(must(c.builder().Build()).Thread(eng, "t1").Run(context.Background(), tenfoldOf(1), pawl.WithDurability(a.Mode)))
+	out := must(atDepthHere(c.builder()).Thread(eng, "t1").Run(context.Background(), tenfoldOf(1), pawl.WithDurability(a.Mode)))
 	fmt.Println(out.Status, string(out.Values))
 	must(0, errors.Join(eng.Close(), db.Close()))
 }
 
 // crashedChain leaves a chain that died in b's first line.
-func crashedChain(t testing.TB, h *home, l *ledger, mode pawl.Durability) *pawl.ThreadOf[tenfoldState] {
+func crashedChain(t testing.TB, h *home, l *ledger, mode pawl.Durability) *nest.Thread[tenfoldState] {
 	t.Helper()
 	dying := spawn(t, "001-chain", chainArgs{h.path, l.path, mode, true})
 	if line := dying.line(); line != "" {
 		t.Fatalf("the child went on: %q", line)
 	}
 	dying.kill()
-	g := build(t, counted(l).builder())
+	g := atDepth(t, counted(l).builder())
 	return g.Thread(engine(t, h.open(t), nil, g), "t1")
 }
 
@@ -340,7 +341,7 @@ func rememberChild(doc []byte) {
 		db = must(sqlite.Open(a.Path, pawl.Kinds()...))
 	}
 	eng := must(pawl.NewEngine(db, nil))
-	th := must(tenfold{}.builder().Build()).Thread(eng, "t1")
+	th := atDepthHere(tenfold{}.builder()).Thread(eng, "t1")
 	s := must(th.State(context.Background()))
 	h := must(th.History(context.Background(), pawl.Page{}))
 	d := eng.Doctor()

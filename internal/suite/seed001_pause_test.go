@@ -33,7 +33,7 @@ func approveChild(doc []byte) {
 		db = must(sqlite.Open(a.Path, pawl.Kinds()...))
 	}
 	eng := must(pawl.NewEngine(db, nil))
-	th := must(approveGraph(func(line string) { fmt.Println(line) }, a.Step).Build()).Thread(eng, "t1")
+	th := atDepthHere(approveGraph(func(line string) { fmt.Println(line) }, a.Step)).Thread(eng, "t1")
 	out := must(th.Run(context.Background(), &approveState{}))
 	must(th.Resume(context.Background(), shipIt.Answer(out.Waiting[0].ID, "yes")))
 	must(0, errors.Join(eng.Close(), db.Close()))
@@ -100,7 +100,7 @@ func (s *spoken) all() []string {
 func nothingAfterTheQuestion(t *testing.T, _ *report) {
 	onEach(t, func(t *testing.T, h *home) {
 		var said spoken
-		g := build(t, approveGraph(said.say, false))
+		g := atDepth(t, approveGraph(said.say, false))
 		th := g.Thread(engine(t, h.open(t), nil, g), "t1")
 		out, err := th.Run(t.Context(), &approveState{Decision: pawl.Of("")})
 		q := mustWait(t, out, err, "ship")
@@ -129,12 +129,12 @@ func nothingAfterTheQuestion(t *testing.T, _ *report) {
 func noStorageNoQuestion(t *testing.T, _ *report) {
 	eng := engine(t, nil, nil)
 	l := newLedger(t)
-	out, err := build(t, counted(l).builder()).Thread(eng, "chain").Run(t.Context(), tenfoldOf(1))
+	out, err := atDepth(t, counted(l).builder()).Thread(eng, "chain").Run(t.Context(), tenfoldOf(1))
 	same(t, "chain", mustBeDone(t, out, err), `{"n":20}`)
 	same(t, "entries", entriesAB(l), [2]int{1, 1})
 
 	var said spoken
-	th := build(t, approveGraph(said.say, false)).Thread(eng, "t1")
+	th := atDepth(t, approveGraph(said.say, false)).Thread(eng, "t1")
 	missing := func(what string, err error, names ...string) {
 		t.Helper()
 		if e := (*pawl.NoStorageError)(nil); !errors.As(err, &e) {
@@ -198,7 +198,7 @@ func pairGraph(l *ledger) *pawl.Builder[pairState] {
 func eachAnswerToItsOwn(t *testing.T, _ *report) {
 	onEach(t, func(t *testing.T, h *home) {
 		l := newLedger(t)
-		g := build(t, pairGraph(l))
+		g := atDepth(t, pairGraph(l))
 		eng := engine(t, h.open(t), nil, g)
 		th := g.Thread(eng, "t1")
 		out, err := th.Run(t.Context(), &pairState{})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/sqlite"
 )
 
@@ -23,7 +24,7 @@ type processArgs struct {
 func pauseChild(doc []byte) {
 	a := args[processArgs](doc)
 	eng := childEngine(a.Path, nil)
-	g := must(approveGraph(func(line string) { saidBy(a, line) }, false).Build())
+	g := atDepthHere(approveGraph(func(line string) { saidBy(a, line) }, false))
 	out := must(g.Thread(eng, "t1").Run(context.Background(), &approveState{}))
 	fmt.Println(out.Status, out.Waiting[0].Name)
 	if a.Hold {
@@ -44,7 +45,7 @@ func saidBy(a processArgs, line string) {
 func answerChild(doc []byte) {
 	a := args[processArgs](doc)
 	mine := pawl.Interrupt[string, string]{Name: "ship"}
-	g := must(pawl.New[approveState]("approve").
+	g := atDepthHere(pawl.New[approveState]("approve").
 		Edge(pawl.Start, "approve").
 		Node("approve", func(ctx context.Context, s *approveState) error {
 			saidBy(a, "approve node entered")
@@ -54,13 +55,13 @@ func answerChild(doc []byte) {
 				saidBy(a, "resumed with '"+yes+"'")
 			}
 			return err
-		}, pawl.Uses(mine)).Build())
-	resumeChild(a, g, func(th *pawl.ThreadOf[approveState]) *pawl.Outcome {
+		}, pawl.Uses(mine)))
+	resumeChild(a, g, func(th *nest.Thread[approveState]) *pawl.Outcome {
 		return &must(th.Resume(context.Background(), pawl.AnswerWith("", a.Answer))).Outcome
 	})
 }
 
-func resumeChild[S any](a processArgs, g *pawl.Graph[S], resume func(*pawl.ThreadOf[S]) *pawl.Outcome) {
+func resumeChild[S any](a processArgs, g *nest.Graph[S], resume func(*nest.Thread[S]) *pawl.Outcome) {
 	db := must(sqlite.Open(a.Path, pawl.Kinds()...))
 	eng := must(pawl.NewEngine(db, nil))
 	out := resume(g.Thread(eng, "t1"))
@@ -88,8 +89,8 @@ func twenty(l *ledger, process string) *pawl.Builder[meetState] {
 // twentyChild runs the twenty questions' node once: the first process starts it, each later one gives an answer.
 func twentyChild(doc []byte) {
 	a := args[processArgs](doc)
-	g := must(twenty(&ledger{a.Ledger}, a.Name).Build())
-	resumeChild(a, g, func(th *pawl.ThreadOf[meetState]) *pawl.Outcome {
+	g := atDepthHere(twenty(&ledger{a.Ledger}, a.Name))
+	resumeChild(a, g, func(th *nest.Thread[meetState]) *pawl.Outcome {
 		if a.Answer == "" {
 			return &must(th.Run(context.Background(), &meetState{})).Outcome
 		}
@@ -121,7 +122,7 @@ func somebodyElseResumes(t *testing.T, _ *report) {
 		for i := range 21 {
 			same(t, fmt.Sprint("entries of process ", i), l.count(fmt.Sprint(i)), 1)
 		}
-		g := build(t, twenty(l, "reader"))
+		g := atDepth(t, twenty(l, "reader"))
 		th := g.Thread(engine(t, h.open(t), nil, g), "t1")
 		same(t, "snapshots", len(history(t, th)), 3)
 		settled(t, statusOf(t, th))
@@ -138,7 +139,7 @@ func answeredByB(t *testing.T, killed bool) {
 	} else {
 		same(t, "A says after that", a.wait(t), "")
 	}
-	g := build(t, approveGraph(func(string) {}, false))
+	g := atDepth(t, approveGraph(func(string) {}, false))
 	th := g.Thread(engine(t, h.open(t), nil, g), "t1")
 	before, s := history(t, th), statusOf(t, th)
 	same(t, "status between", fmt.Sprintf("%s %d", s.Status, len(s.Waiting)), "waiting 1")

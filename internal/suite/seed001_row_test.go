@@ -137,7 +137,7 @@ func rowAbovePause(t *testing.T, _ *report) {
 				onEach(t, func(t *testing.T, h *home) {
 					to, l := kind.open(t), newLedger(t)
 					above, below := c.writes(to)
-					g := build(t, rowGraph(l, above, below))
+					g := atDepth(t, rowGraph(l, above, below))
 					th := g.Thread(engine(t, h.open(t), nil, g), "t1")
 					out, err := th.Run(t.Context(), &approveState{})
 					q := mustWait(t, out, err, "ship")[0]

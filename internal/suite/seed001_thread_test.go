@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/nest"
 )
 
 // threeSteps is the history of the chain run with n = 1, the newest first.
@@ -21,7 +22,7 @@ var threeSteps = []string{
 func threeSuperSteps(t *testing.T, _ *report) {
 	onEach(t, func(t *testing.T, h *home) {
 		l := newLedger(t)
-		g := build(t, counted(l).builder())
+		g := atDepth(t, counted(l).builder())
 		th := g.Thread(engine(t, h.open(t), nil, g), "t1")
 		out, err := th.Run(t.Context(), tenfoldOf(1))
 		same(t, "result", mustBeDone(t, out, err), `{"n":20}`)
@@ -61,7 +62,7 @@ func severalNodesAtOnce(t *testing.T, _ *report) {
 				return nil
 			}
 		}
-		g := build(t, pawl.New[meetState]("meet").
+		g := atDepth(t, pawl.New[meetState]("meet").
 			Node("a", node("a")).Node("b", node("b")).
 			Node("c", func(_ context.Context, s *meetState) error {
 				var seen []string
@@ -103,7 +104,7 @@ func severalNodesAtOnce(t *testing.T, _ *report) {
 }
 
 // meet streams a run and lets the later node return once the earlier one's end was told.
-func meet(t *testing.T, th *pawl.ThreadOf[meetState], b *meetingPoint, earlier string) {
+func meet(t *testing.T, th *nest.Thread[meetState], b *meetingPoint, earlier string) {
 	t.Helper()
 	var ended []string
 	for ev, err := range th.Stream(t.Context(), &meetState{}) {
@@ -122,7 +123,7 @@ func meet(t *testing.T, th *pawl.ThreadOf[meetState], b *meetingPoint, earlier s
 func aThreadIsTheHistory(t *testing.T, _ *report) {
 	onEach(t, func(t *testing.T, h *home) {
 		l := newLedger(t)
-		g := build(t, counted(l).builder())
+		g := atDepth(t, counted(l).builder())
 		eng := engine(t, h.open(t), nil, g)
 		first := g.Thread(eng, "first")
 		out, err := first.Run(t.Context(), tenfoldOf(1))

@@ -16,7 +16,7 @@ func whatRunsAgain(t *testing.T, _ *report) {
 	onEach(t, func(t *testing.T, h *home) {
 		l := newLedger(t)
 		above := oneRow(l, "effect-above")
-		g := build(t, pawl.New[found]("again").
+		g := atDepth(t, pawl.New[found]("again").
 			Node("earlier", func(context.Context, *found) error { l.add("earlier"); return nil }).
 			Node("asks", func(ctx context.Context, s *found) error {
 				l.add("line-above")
@@ -73,7 +73,7 @@ func payBeforeAndAfter(t *testing.T, r *report) {
 		t.Run(c.name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, h *home) {
 				l := newLedger(t)
-				th := engine(t, h.open(t), nil, build(t, c.graph(l))).Thread("credit", "t1")
+				th := engine(t, h.open(t), nil, atDepth(t, c.graph(l))).Thread("credit", "t1")
 				out, err := start(th)
 				q := paused(t, out, err, 1)[0]
 				before := history(t, th)
@@ -156,13 +156,13 @@ func askThenCredit(l *ledger) *pawl.Builder[found] {
 func creditStrict(t *testing.T) {
 	onEach(t, func(t *testing.T, h *home) {
 		l := newLedger(t)
-		th := engine(t, h.open(t), &pawl.Options{Strict: true}, build(t, creditThenAsk("")(l))).Thread("credit", "t1")
+		th := engine(t, h.open(t), &pawl.Options{Strict: true}, atDepth(t, creditThenAsk("")(l))).Thread("credit", "t1")
 		out, err := start(th)
 		q := paused(t, out, err, 1)[0]
 		before := history(t, th)
 		out, err = resume(th, q.ID, "yes")
 		drift := (*pawl.DriftError)(nil)
-		if !errors.As(err, &drift) || out.Status != pawl.Failed || out.Node != "approve" {
+		if !errors.As(err, &drift) || out.Status != pawl.Failed || failedAt(t, th) != "approve" {
 			t.Fatalf("outcome %+v, error %v", out, err)
 		}
 		same(t, "drift", [3]string{drift.Name, drift.Old, drift.New}, [3]string{"say", `"Keep credit 1?"`, `"Keep credit 2?"`})

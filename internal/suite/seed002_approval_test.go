@@ -54,7 +54,7 @@ func landsWhereItWasGiven(t *testing.T, _ *report) {
 	onEachMoney(t, func(t *testing.T, h *home) {
 		l := newLedger(t)
 		mail, files := financed(l.tool("send_email", nil)), financed(l.tool("delete_files", nil))
-		g := build(t, pawl.New[found]("agent").Node("act", func(ctx context.Context, s *found) error {
+		g := atDepth(t, pawl.New[found]("agent").Node("act", func(ctx context.Context, s *found) error {
 			info, _ := pawl.TaskFrom(ctx)
 			id := info.Info().Thread
 			_, err := mail.Do(ctx, effect.Ref("mail", id), params{"to": "staff of " + id})
@@ -163,7 +163,7 @@ func nobodyAnswers(t *testing.T, _ *report) {
 			onEachClock(t, func(t *testing.T, h *home) {
 				l := newLedger(t)
 				pay := l.tool("pay", nil).Approve(upward())
-				g := build(t, pawl.New[found]("refund").Node("pay", func(ctx context.Context, s *found) error {
+				g := atDepth(t, pawl.New[found]("refund").Node("pay", func(ctx context.Context, s *found) error {
 					_, err := pay.Do(ctx, effect.Ref("refund", "1"), params{"to": "acme"})
 					if no := (*effect.DeniedError)(nil); errors.As(err, &no) && no.Expired {
 						s.Used.Add("nobody answered")
@@ -244,7 +244,7 @@ func plainQuestionExpires(t *testing.T, _ *report) {
 	onEachClock(t, func(t *testing.T, h *home) {
 		plain := pawl.Interrupt[string, string]{Name: "plain", Expires: time.Hour}
 		other := pawl.Interrupt[string, string]{Name: "other", Expires: time.Hour, Default: func(string) string { return "the default" }}
-		g := build(t, pawl.New[found]("asks").Node("ask", func(ctx context.Context, s *found) error {
+		g := atDepth(t, pawl.New[found]("asks").Node("ask", func(ctx context.Context, s *found) error {
 			_, err := plain.Ask(ctx, "?")
 			answer, err2 := other.Ask(ctx, "?")
 			if errors.Is(err, pawl.ErrExpired) && err2 == nil {

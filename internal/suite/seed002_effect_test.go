@@ -27,7 +27,7 @@ func (l *ledger) of(name string) []string {
 func creditEffectThenAsk(t *testing.T, h *home) int {
 	l := newLedger(t)
 	credit := oneRow(l, "credit")
-	g := build(t, pawl.New[found]("credit").Node("approve", func(ctx context.Context, s *found) error {
+	g := atDepth(t, pawl.New[found]("credit").Node("approve", func(ctx context.Context, s *found) error {
 		l.add("approve")
 		if _, err := credit.Do(ctx, effect.Ref("credit", "1"), params{"amount": "10.00"}); err != nil {
 			return err
@@ -55,7 +55,7 @@ func creditEffectThenAsk(t *testing.T, h *home) int {
 func creditWithApproval(t *testing.T, h *home, answer string) int {
 	l := newLedger(t)
 	credit := financed(oneRow(l, "credit"))
-	g := build(t, pawl.New[found]("credit").Node("approve", func(ctx context.Context, s *found) error {
+	g := atDepth(t, pawl.New[found]("credit").Node("approve", func(ctx context.Context, s *found) error {
 		l.add("approve")
 		receipt, err := credit.Do(ctx, effect.Ref("credit", "1"), params{"amount": "10.00"})
 		if denied := (*effect.DeniedError)(nil); errors.As(err, &denied) {

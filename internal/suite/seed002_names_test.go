@@ -62,7 +62,7 @@ func stepTwice(ctx context.Context, l *ledger) (errs [2]error) {
 func refusedTwice(t *testing.T, h *home, node func(context.Context, *ledger) [2]error) {
 	l := newLedger(t)
 	var errs [2]error
-	g := build(t, pawl.New[found]("twice").Node("twice", func(ctx context.Context, _ *found) error {
+	g := atDepth(t, pawl.New[found]("twice").Node("twice", func(ctx context.Context, _ *found) error {
 		l.add("entry")
 		errs = node(ctx, l)
 		return nil // the refusal does not depend on what the node makes of it
@@ -77,7 +77,7 @@ func refusedTwice(t *testing.T, h *home, node func(context.Context, *ledger) [2]
 			t.Errorf("%s: %v; want the name and the advice to give a key", what, err)
 		}
 	}
-	if out == nil || out.Status != pawl.Failed || out.Node != "twice" || len(out.Waiting) > 0 {
+	if out == nil || out.Status != pawl.Failed || failedAt(t, th) != "twice" || len(out.Waiting) > 0 {
 		t.Fatalf("outcome %+v", out)
 	}
 	want := map[string]int{"entry": 1}
@@ -122,12 +122,12 @@ func answerKeys(t *testing.T, eng *pawl.Engine, open []pawl.Question) {
 // thirdQuestion answers two questions under the old code and goes on under code that asks three.
 func thirdQuestion(t *testing.T, h *home, keys []string) {
 	l := newLedger(t)
-	old := engine(t, h.open(t), nil, build(t, keyedQuestions(l, "a", "b")))
+	old := engine(t, h.open(t), nil, atDepth(t, keyedQuestions(l, "a", "b")))
 	out, err := start(old.Thread("keyed", "questions"))
 	answerKeys(t, old, paused(t, out, err, 2))
 	before := history(t, old.Thread("keyed", "questions"))
 
-	now := engine(t, h.open(t), nil, build(t, keyedQuestions(l, keys...)))
+	now := engine(t, h.open(t), nil, atDepth(t, keyedQuestions(l, keys...)))
 	th := now.Thread("keyed", "questions")
 	out, err = resume(th)
 	q := paused(t, out, err, 1)[0]
@@ -162,11 +162,11 @@ func keyedSteps(l *ledger, keys ...string) *pawl.Builder[found] {
 // thirdStep records two results under the old code and goes on under code that has three steps.
 func thirdStep(t *testing.T, h *home, keys []string) {
 	l := newLedger(t)
-	old := engine(t, h.open(t), nil, build(t, keyedSteps(l, "a", "b")))
+	old := engine(t, h.open(t), nil, atDepth(t, keyedSteps(l, "a", "b")))
 	out, err := start(old.Thread("keyed", "steps"))
 	q := paused(t, out, err, 1)[0]
 	before := history(t, old.Thread("keyed", "steps"))
-	th := engine(t, h.open(t), nil, build(t, keyedSteps(l, keys...))).Thread("keyed", "steps")
+	th := engine(t, h.open(t), nil, atDepth(t, keyedSteps(l, keys...))).Thread("keyed", "steps")
 	out, err = resume(th, q.ID, "yes")
 	finished(t, out, err, `{"got":{"a":"a in entry 1","b":"b in entry 1","c":"c in entry 2"},"used":["yes"]}`)
 	tally(t, l, map[string]int{"entry": 2, "call-a": 1, "call-b": 1, "call-c": 1})

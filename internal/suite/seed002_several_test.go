@@ -18,7 +18,7 @@ func twoQuestionsAtOnce(t *testing.T, _ *report) {
 	first, second := pawl.Interrupt[string, string]{Name: "first"}, pawl.Interrupt[string, string]{Name: "second"}
 	onEach(t, func(t *testing.T, h *home) {
 		l := newLedger(t)
-		g := build(t, pawl.New[found]("two").Node("asks", func(ctx context.Context, s *found) error {
+		g := atDepth(t, pawl.New[found]("two").Node("asks", func(ctx context.Context, s *found) error {
 			l.add("entry")
 			a, errA := first.Ask(ctx, "Which?")
 			b, errB := second.Ask(ctx, "Which?")
@@ -96,7 +96,7 @@ func gotAll(order []string) string {
 
 func oneAfterTheOther(t *testing.T, h *home, names []string) {
 	l := newLedger(t)
-	th := engine(t, h.open(t), nil, build(t, asNodes(l, names...))).Thread("nodes", "t1")
+	th := engine(t, h.open(t), nil, atDepth(t, asNodes(l, names...))).Thread("nodes", "t1")
 	out, err := start(th)
 	before := history(t, th)
 	out, err = answersOf(t, th, out, err, names)
@@ -112,7 +112,7 @@ func oneAfterTheOther(t *testing.T, h *home, names []string) {
 // addedInFlight changes the code while a node waits whose question is answered, but not yet entered again.
 func addedInFlight(t *testing.T, h *home, names []string, at, refused string) {
 	l := newLedger(t)
-	old := engine(t, h.open(t), nil, build(t, asNodes(l, "a", "b")))
+	old := engine(t, h.open(t), nil, atDepth(t, asNodes(l, "a", "b")))
 	th := old.Thread("nodes", "t1")
 	out, err := start(th)
 	done := slices.Index([]string{"a", "b"}, at)
@@ -123,7 +123,7 @@ func addedInFlight(t *testing.T, h *home, names []string, at, refused string) {
 	}
 	before, rows := history(t, th), len(l.rows())
 
-	now := engine(t, h.open(t), nil, build(t, asNodes(l, names...))).Thread("nodes", "t1")
+	now := engine(t, h.open(t), nil, atDepth(t, asNodes(l, names...))).Thread("nodes", "t1")
 	out, err = resume(now)
 	want := map[string]int{"a": 2, "b": 2}
 	if refused == "" {
@@ -189,7 +189,7 @@ func branchesAsk(t *testing.T, _ *report) {
 // answerBranches answers one branch after the other in an order, or all in one call where there is none.
 func answerBranches(t *testing.T, h *home, names []string, order []int) {
 	l := newLedger(t)
-	g := build(t, asBranches(l, names...))
+	g := atDepth(t, asBranches(l, names...))
 	eng := engine(t, h.open(t), nil, g)
 	th := eng.Thread("branches", "t1")
 	out, err := start(th)
@@ -233,11 +233,11 @@ func answerWorkers(t *testing.T, h *home, order []int) {
 		l.add(fmt.Sprint("w", sent))
 		answer, err := say.Ask(ctx, "Which?")
 		if err == nil {
-			s.Got.Set(pawl.TaskKey(ctx), answer)
+			s.Got.Set(innermost(pawl.TaskKey(ctx)), answer)
 		}
 		return err
 	}, pawl.Uses(say))
-	g := build(t, pawl.New[found]("workers").Add(w).
+	g := atDepth(t, pawl.New[found]("workers").Add(w).
 		Route(pawl.Start, func(*found) []pawl.Next { return w.Each([]int{0, 1, 2}) }, "w"))
 	th := engine(t, h.open(t), nil, g).Thread("workers", "t1")
 	out, err := start(th)
@@ -302,7 +302,7 @@ func callsAsk(t *testing.T, _ *report) {
 		onEach(t, func(t *testing.T, h *home) {
 			random := rand.New(rand.NewPCG(2, 8))
 			var entries counter
-			g := build(t, threeCalls(&entries, func() []int { return random.Perm(3) }))
+			g := atDepth(t, threeCalls(&entries, func() []int { return random.Perm(3) }))
 			eng := engine(t, h.open(t), nil, g)
 			for i := range 100 {
 				entries.n.Store(0)

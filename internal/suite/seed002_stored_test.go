@@ -35,7 +35,7 @@ func stopEverywhere(t *testing.T, h *home, d door) {
 		t.Run(fmt.Sprint("point ", point), func(t *testing.T) {
 			l, eng, q := sold(t, h, 0)
 			db := fault.Wrap(h.open(t), fault.Plan{At: fault.At(point, fault.Stop())})
-			dying := engine(t, db, nil, build(t, selling(l, 0)))
+			dying := engine(t, db, nil, atDepth(t, selling(l, 0)))
 			_, err := d.give(context.Background(), dying, t.Name(), q.ID, bid{Amount: 5})
 			if over = db.Calls() <= point; over != (err == nil) {
 				t.Errorf("point %d of %d: error %v", point, db.Calls(), err)
@@ -109,7 +109,7 @@ func giveChild(doc []byte) {
 		db = fault.Wrap(db, fault.Plan{At: fault.At(a.At, fault.Do(killSelf))})
 	}
 	eng := must(pawl.NewEngine(db, nil))
-	must(0, eng.Register(must(selling(&ledger{a.Ledger}, 0).Build())))
+	must(0, eng.Register(atDepthHere(selling(&ledger{a.Ledger}, 0))))
 	for _, d := range doors {
 		if d.name == a.Door {
 			if v := must(d.give(context.Background(), eng, a.Thread, a.ID, bid{Amount: 5})); !v.Taken {

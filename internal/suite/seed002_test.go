@@ -22,15 +22,15 @@ func seed002() []scenario {
 		{id: "S002-4", run: twoQuestionsAtOnce},
 		{id: "S002-5", run: twoDecisionsTwoNodes},
 		{id: "S002-6", run: branchesAsk},
-		{id: "S002-7", run: severalQuestionsInside},
+		{id: "S002-7", run: severalQuestionsInside, flat: hasChildren},
 		{id: "S002-8", run: callsAsk},
 		{id: "S002-9", run: landsWhereItWasGiven},
 		{id: "S002-10", run: nothingByPosition},
-		{id: "S002-11", run: howFarUp},
+		{id: "S002-11", run: howFarUp, flat: hasChildren},
 		{id: "S002-12", run: verdicts},
 		{id: "S002-13", run: takenMeansStored},
 		{id: "S002-14", run: onlyAQuestion},
-		{id: "S002-15", run: agentWithTwoExits},
+		{id: "S002-15", run: agentWithTwoExits, flat: hasChildren},
 		{id: "S002-16", run: func(t *testing.T, r *report) {
 			t.Run("approval", func(t *testing.T) { nobodyAnswers(t, r) })
 			t.Run("question", func(t *testing.T) { plainQuestionExpires(t, r) })
@@ -83,7 +83,7 @@ func asBranches(l *ledger, names ...string) *pawl.Builder[found] {
 // asker is one node function for many nodes: only its task's path tells them apart.
 func asker(l *ledger) func(context.Context, *found) error {
 	return func(ctx context.Context, s *found) error {
-		name, _, _ := strings.Cut(pawl.TaskKey(ctx), ":")
+		name, _, _ := strings.Cut(innermost(pawl.TaskKey(ctx)), ":")
 		l.add(name)
 		answer, err := say.Ask(ctx, "Which?")
 		if err != nil {
@@ -177,10 +177,10 @@ type visited struct {
 func (v visit) graphs() map[string]pawl.Registrable {
 	l := &ledger{v.Ledger}
 	return map[string]pawl.Registrable{
-		"branches": must(asBranches(l, "a", "b", "c").Build()),
-		"calls":    must(threeCalls(l, randomOrder).Build()),
-		"long":     must(longWait(l).Build()),
-		"question": must(questionOnly(l).Build()),
+		"branches": atDepthHere(asBranches(l, "a", "b", "c")),
+		"calls":    atDepthHere(threeCalls(l, randomOrder)),
+		"long":     atDepthHere(longWait(l)),
+		"question": atDepthHere(questionOnly(l)),
 	}
 }
 

@@ -98,7 +98,7 @@ func verdicts(t *testing.T, _ *report) {
 func sold(t testing.TB, h *home, expires time.Duration) (*ledger, *pawl.Engine, pawl.Question) {
 	t.Helper()
 	l := newLedger(t)
-	eng := engine(t, h.open(t), nil, build(t, selling(l, expires)))
+	eng := engine(t, h.open(t), nil, atDepth(t, selling(l, expires)))
 	out, err := start(eng.Thread("sale", t.Name()))
 	return l, eng, paused(t, out, err, 1)[0]
 }
@@ -268,7 +268,7 @@ func fiftyAtOnce(t *testing.T) {
 func rushChild(doc []byte) {
 	a := args[rush](doc)
 	eng := childEngine(a.Path, nil)
-	must(0, eng.Register(must(selling(nil, 0).Build())))
+	must(0, eng.Register(atDepthHere(selling(nil, 0))))
 	fmt.Println("ready")
 	must(fmt.Scanln(new(string)))
 	var wg sync.WaitGroup

@@ -50,7 +50,7 @@ func waitingCostsNothing(t *testing.T, _ *report) {
 // waitHalfAYear lets two engines, one after the other, serve one home, and watches that nothing lives between them.
 func waitHalfAYear(t *testing.T, h *home) {
 	l := newLedger(t)
-	g, ctx, alone := build(t, longWait(l)), context.Background(), bubbled()
+	g, ctx, alone := atDepth(t, longWait(l)), context.Background(), bubbled()
 	db := h.open(t)
 	eng := engine(t, db, nil, g)
 	out, err := start(eng.Thread("long", "t1"))
@@ -101,7 +101,7 @@ func waitBetweenProcesses(t *testing.T) {
 func manyInMemory(t *testing.T) {
 	t.Logf("%d waiting threads", manyThreads)
 	l := &tallyless{}
-	g, ctx, h := build(t, l.graph()), context.Background(), memory(t)
+	g, ctx, h := atDepth(t, l.graph()), context.Background(), memory(t)
 	eng := engine(t, h.open(t), nil, g)
 	before := bubbled()
 	for i := range manyThreads {
@@ -124,7 +124,7 @@ func manyOnDisk(t *testing.T) {
 	h := onDisk(t)
 	same(t, "goroutines that came with the waiting threads", spawn(t, "002-many", h.path).wait(t), "0")
 	l := &tallyless{entries: manyThreads}
-	eng := engine(t, h.open(t), nil, build(t, l.graph()))
+	eng := engine(t, h.open(t), nil, atDepth(t, l.graph()))
 	checkMany(t, eng, l)
 	if out, err := eng.Thread("many", threadName(17)).Resume(t.Context(), pawl.AnswerWith("", "yes")); err != nil || out.Status != pawl.Done {
 		t.Fatalf("%+v, %v", out, err)
@@ -136,7 +136,7 @@ func manyOnDisk(t *testing.T) {
 func manyChild(doc []byte) {
 	eng := childEngine(args[string](doc), nil)
 	l := &tallyless{}
-	must(0, eng.Register(must(l.graph().Build())))
+	must(0, eng.Register(atDepthHere(l.graph())))
 	must(start(eng.Thread("many", "first"))) // whatever the home starts for its first run is there now
 	must(0, eng.Thread("many", "first").Cancel(context.Background(), "it only warmed up"))
 	before := quiet(0)
@@ -228,7 +228,7 @@ func onlyAQuestion(t *testing.T, _ *report) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, h *home) {
 				l := newLedger(t)
-				g := build(t, questionOnly(l))
+				g := atDepth(t, questionOnly(l))
 				eng := engine(t, h.open(t), nil, g)
 				out, err := start(eng.Thread("question", "t1"))
 				q := paused(t, out, err, 1)[0]

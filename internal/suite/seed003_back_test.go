@@ -9,11 +9,12 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/effect"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/pawltest"
 )
 
 // beforeTransfer is the last checkpoint before the transfer.
-func beforeTransfer(t testing.TB, th *pawl.ThreadOf[payment]) pawl.Point {
+func beforeTransfer(t testing.TB, th *nest.Thread[payment]) pawl.Point {
 	t.Helper()
 	for _, s := range history(t, th) {
 		if slices.Contains(s.Next, "transfer") {
@@ -31,7 +32,7 @@ func replayBeforeDispatch(t *testing.T, _ *report) {
 			onEachMoney(t, func(t *testing.T, h *home) {
 				target := pawltest.NewTarget(mode)
 				o := firmIn(t, h)
-				th := build(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
+				th := atDepth(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
 				want := o.paid(t, th, "17")
 				saw(t, target, 1, 0, 1)
 				before := history(t, th)
@@ -90,7 +91,7 @@ func forkOfTheFork(t *testing.T, _ *report) {
 			onEachMoney(t, func(t *testing.T, h *home) {
 				ctx, target := context.Background(), pawltest.NewTarget(mode)
 				o := firmIn(t, h)
-				th := build(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
+				th := atDepth(t, payGraph(approvedWire(target))).Thread(o.eng, "t")
 				receipts := []string{o.paid(t, th, "17")}
 				for range 2 {
 					before, at := history(t, th), beforeTransfer(t, th)
@@ -124,7 +125,7 @@ func forkOfTheFork(t *testing.T, _ *report) {
 
 // linked fails unless the trail links so many runs of a thread to the only operation: one dispatched it, the others
 // reused its receipt.
-func linked(t testing.TB, o *firm, th *pawl.ThreadOf[payment], branches int) {
+func linked(t testing.TB, o *firm, th *nest.Thread[payment], branches int) {
 	t.Helper()
 	rows, err := audit.Of(context.Background(), o.db, "t1", o.operation(t).Key, 0)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/approval"
 	"github.com/pawl-dev/pawl/effect"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/pawltest"
 )
 
@@ -120,8 +121,8 @@ func (d death) killedAt(t *testing.T, at string, mode pawltest.TargetMode) *fate
 	return f
 }
 
-func (f *fate) thread(t testing.TB, o *firm, id string) *pawl.ThreadOf[payment] {
-	return build(t, payGraph(approvedWire(f.bank))).Thread(o.eng, id)
+func (f *fate) thread(t testing.TB, o *firm, id string) *nest.Thread[payment] {
+	return atDepth(t, payGraph(approvedWire(f.bank))).Thread(o.eng, id)
 }
 
 // die is killedAt and what another worker makes of it.
@@ -144,7 +145,7 @@ func (d death) die(t *testing.T, at string, mode pawltest.TargetMode) *fate {
 	return f
 }
 
-func (f *fate) count(t testing.TB, o *firm, threads ...*pawl.ThreadOf[payment]) {
+func (f *fate) count(t testing.TB, o *firm, threads ...*nest.Thread[payment]) {
 	t.Helper()
 	b := f.bank.books(t)
 	f.TargetCount, f.keys, f.asked = b.Count, distinct(b.Keys), len(o.requests(t))

@@ -73,10 +73,10 @@ func greenIsNoProof(t *testing.T, _ *report) {
 			e := effect.New("bank.transfer", func(context.Context, effect.Op, transfer) (receipt, error) {
 				return receipt{"tx-invented"}, nil
 			}).Material("to", "amount", "currency")
-			o.paid(t, build(t, payGraph(e)).Thread(o.eng, "liar"), "18")
+			o.paid(t, atDepth(t, payGraph(e)).Thread(o.eng, "liar"), "18")
 		}, effect.FindMissing, []string{"missing_row", "invoice:18", `the run of thread "liar" is done all the same`}},
 		{"a grant without a dispatch", func(t *testing.T, o *firm, target *pawltest.Target) {
-			out, err := build(t, payGraph(approvedWire(target))).Thread(o.eng, "asks").Run(t.Context(), orderFor("18"))
+			out, err := atDepth(t, payGraph(approvedWire(target))).Thread(o.eng, "asks").Run(t.Context(), orderFor("18"))
 			mustWaitFor(t, out, err, 1)
 			o.yes(t)
 			grant := o.requests(t, approval.Granted)[0]
@@ -90,7 +90,7 @@ func greenIsNoProof(t *testing.T, _ *report) {
 		t.Run(c.name, func(t *testing.T) {
 			onEachMoney(t, func(t *testing.T, h *home) {
 				target, o := pawltest.NewTarget(pawltest.TargetOpaque), firmIn(t, h)
-				o.paid(t, build(t, payGraph(approvedWire(target))).Thread(o.eng, "t"), "17")
+				o.paid(t, atDepth(t, payGraph(approvedWire(target))).Thread(o.eng, "t"), "17")
 				if r := o.reconciled(t, target.Rows()); r.Unexplained != 0 || r.Matched != 1 {
 					t.Fatalf("before: %+v", r)
 				}
@@ -108,7 +108,7 @@ func honestBooks(t *testing.T, h *home) {
 	for _, mode := range allTargets {
 		target, o := pawltest.NewTarget(mode), firmIn(t, h)
 		e := wireAs("bank."+strings.ReplaceAll(string(mode), "-", ""), target)
-		g := build(t, payGraph(e))
+		g := atDepth(t, payGraph(e))
 		target.DropAt(pawltest.TargetCommitted, 1)
 		end := o.toEnd(t, g.Thread(o.eng, string(mode)+"-dropped"), "17")
 		o.paid(t, g.Thread(o.eng, string(mode)), "18")

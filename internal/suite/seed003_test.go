@@ -21,6 +21,6 @@ func seed003() []scenario {
 		{id: "S003-16", run: madeOnPurpose},
 		{id: "S003-17", run: notFraudControl},
 		{id: "S003-18", run: nothingUndone},
-		{id: "S003-19", run: words},
+		{id: "S003-19", run: words, flat: noGraph},
 	}
 }

@@ -37,7 +37,7 @@ func oneIntent(t *testing.T, h *home, mode pawltest.TargetMode) {
 	ctx, target := context.Background(), pawltest.NewTarget(mode)
 	e := approvedWire(target)
 	o := firmIn(t, h)
-	g := build(t, payGraph(e))
+	g := atDepth(t, payGraph(e))
 	th := g.Thread(o.eng, "t")
 	want, first := o.paid(t, th, "17"), o.operation(t)
 	check := func(from, got string) {
@@ -54,7 +54,7 @@ func oneIntent(t *testing.T, h *home, mode pawltest.TargetMode) {
 	branch := func(name string, b *pawl.Builder[payment]) {
 		t.Helper()
 		fresh := firmIn(t, h) // with other code under the graph's name
-		check(name, fresh.paid(t, build(t, b).Thread(fresh.eng, name), "17"))
+		check(name, fresh.paid(t, atDepth(t, b).Thread(fresh.eng, name), "17"))
 	}
 	branch("another node", pawl.New[payment]("other").Node("elsewhere", pays(e), pawl.Uses(e)).Path(pawl.Start, "elsewhere"))
 	branch("an inserted node", pawl.New[payment]("pay").Node("first", noop).Node("inserted", noop).Node("transfer", pays(e), pawl.Uses(e)).
@@ -73,7 +73,7 @@ func oneIntent(t *testing.T, h *home, mode pawltest.TargetMode) {
 		return nil
 	}
 	retrying := firmIn(t, h)
-	retried := build(t, pawl.New[payment]("pay").Node("first", noop).Node("transfer", pays(e), pawl.Uses(e)).Node("last", fails).
+	retried := atDepth(t, pawl.New[payment]("pay").Node("first", noop).Node("transfer", pays(e), pawl.Uses(e)).Node("last", fails).
 		Path(pawl.Start, "first", "transfer", "last")).Thread(retrying.eng, "retried")
 	failed := (*pawl.RunError)(nil)
 	if _, err := retried.Run(ctx, orderFor("17")); !errors.As(err, &failed) {
@@ -85,7 +85,7 @@ func oneIntent(t *testing.T, h *home, mode pawltest.TargetMode) {
 	check("a retry of the run", out.State.Receipt.Get())
 
 	other := firmIn(t, h, "policy-2")
-	check("another policy", other.paid(t, build(t, payGraph(e)).Thread(other.eng, "under another policy"), "17"))
+	check("another policy", other.paid(t, atDepth(t, payGraph(e)).Thread(other.eng, "under another policy"), "17"))
 	settled(t, statusOf(t, th))
 }
 
@@ -96,7 +96,7 @@ func secondPayment(t *testing.T, _ *report) {
 			onEachMoney(t, func(t *testing.T, h *home) {
 				ctx, target := context.Background(), pawltest.NewTarget(mode)
 				o := firmIn(t, h)
-				g := build(t, payGraph(approvedWire(target)))
+				g := atDepth(t, payGraph(approvedWire(target)))
 				one := o.paid(t, g.Thread(o.eng, "one"), "17")
 				yes := o.requests(t)[0]
 

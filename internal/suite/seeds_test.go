@@ -6,5 +6,5 @@ import (
 )
 
 func TestSeeds(t *testing.T) {
-	runAll(t, "seeds", slices.Concat(seed000(), seed001(), seed002(), seed003()))
+	runDeep(t, "seeds", slices.Concat(seed000(), seed001(), seed002(), seed003()))
 }

@@ -3,6 +3,7 @@ package suite_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -29,7 +30,7 @@ const (
 // TestSweep stops every scenario at every storage point under every durability, and demands that nothing can be told
 // from a run without a stop.
 func TestSweep(t *testing.T) {
-	cases := sweepCases(t)
+	cases := slices.Concat(sweepCases(t), sweepInside(t))
 	var mu sync.Mutex
 	var total pawltest.Report
 	swept := 0
@@ -110,7 +111,7 @@ func sweepCases(t *testing.T) []sweepCase {
 // TestSweepEffects is the same for outside actions: at most one row of the target for an intent, the same receipt, one
 // grant used, and nothing pending that is not said.
 func TestSweepEffects(t *testing.T) {
-	cases := payCases()
+	cases := slices.Concat(payCases(), payInside())
 	var mu sync.Mutex
 	var total pawltest.Report
 	swept := 0

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/effect"
 	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/nest"
 	"github.com/pawl-dev/pawl/memdb"
 	"github.com/pawl-dev/pawl/pawltest"
 	"github.com/pawl-dev/pawl/redact"
@@ -129,6 +130,9 @@ func moneyHome(t testing.TB, path string) *home {
 // onEachMoney is onEach for what pays.
 func onEachMoney(t *testing.T, run func(t *testing.T, h *home)) {
 	t.Run("memory", func(t *testing.T) { run(t, moneyHome(t, "")) })
+	if inMemoryOnly(t) {
+		return
+	}
 	t.Run("sqlite", func(t *testing.T) { run(t, moneyHome(t, newFile(t))) })
 }
 
@@ -257,7 +261,7 @@ func (o *firm) operation(t testing.TB) effect.Operation {
 
 // toEnd goes on with a thread from wherever it stands, approving what it asks, until it is done ("done") or waits for
 // somebody who knows what happened ("waits").
-func (o *firm) toEnd(t testing.TB, th *pawl.ThreadOf[payment], invoice string) string {
+func (o *firm) toEnd(t testing.TB, th *nest.Thread[payment], invoice string) string {
 	t.Helper()
 	for range 10 {
 		s, err := th.State(context.Background())
@@ -283,13 +287,13 @@ func (o *firm) toEnd(t testing.TB, th *pawl.ThreadOf[payment], invoice string) s
 }
 
 // paid runs a new thread to its end and returns its receipt.
-func (o *firm) paid(t testing.TB, th *pawl.ThreadOf[payment], invoice string) string {
+func (o *firm) paid(t testing.TB, th *nest.Thread[payment], invoice string) string {
 	t.Helper()
 	same(t, "end of "+th.ID(), o.toEnd(t, th, invoice), "done")
 	return receiptIn(t, th)
 }
 
-func receiptIn(t testing.TB, th *pawl.ThreadOf[payment]) string {
+func receiptIn(t testing.TB, th *nest.Thread[payment]) string {
 	t.Helper()
 	var v struct {
 		Receipt string `json:"receipt"`
@@ -384,7 +388,7 @@ func clerkChild(doc []byte) {
 		db = &deathbed{db, c.State, c.After}
 	}
 	o := must(openFirm(db, c.Path, c.Policy))
-	th := must(payGraph(approvedWire(c.bank())).Build()).Thread(o.eng, c.Thread)
+	th := atDepthHere(payGraph(approvedWire(c.bank()))).Thread(o.eng, c.Thread)
 	out, err := th.Run(context.Background(), orderFor("17"), pawl.RunID("run-"+c.Thread))
 	if err == nil && out.Status != pawl.Done {
 		out, err = th.Resume(context.Background())
