@@ -15,8 +15,8 @@ help:
 
 # The long ones run without the race detector, which would make their thousands of processes take an hour. So do cases whose
 # function the detector sees under another number: A01 to A04 and A10 to A13 as S003-1 to S003-4 and S003-15, the rows and
-# failures as hazards H1, H15 and H19.
-LONG = TestSweep|TestChaos|TestCut|TestDepth|TestAcceptance/^A0[1-4]$$|TestAcceptance/^A1[0-3]$$|TestBehaviours/rows/^(CHN-17|CKP-2[34]|FUN-22)$$|TestBugs/^(019|109)$$
+# failures as hazards H1, H15 and H19, scenarios inside other graphs as themselves.
+LONG = TestSweep|TestChaos|TestCut|TestDepth|TestAcceptance/^A0[1-4]$$|TestAcceptance/^A1[0-3]$$|TestBehaviours/rows/^(CHN-17|CKP-2[34]|FUN-22)$$|TestBugs/^(019|109)$$|Test(Seeds|Promises|Acceptance)/.*/^depth_[1-3]
 
 # The detector watches Pawl, not the C code of SQLite that was translated to Go: half of the time of such a run went there.
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false

@@ -63,8 +63,11 @@ func (d *depths) String(suite string) string {
 }
 
 func atAllDepths(t *testing.T, r *report, s scenario) {
-	t.Run(nest.Level{}.String(), func(t *testing.T) { s.run(t, r) })
+	flat := s.runAt(t, r, nest.Level{})
 	if s.flat != "" {
+		if !flat {
+			t.Skip("left out by the flags of the test")
+		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.depth.flat[s.flat] = append(r.depth.flat[s.flat], s.id)
@@ -74,15 +77,30 @@ func atAllDepths(t *testing.T, r *report, s scenario) {
 	if noted(t, spawned) {
 		levels, list = levels[:1], &r.depth.one
 	}
+	inside := false
 	for _, l := range levels {
-		t.Run(l.String(), func(t *testing.T) { s.run(t, r) })
+		inside = s.runAt(t, r, l) || inside
 	}
-	if !t.Failed() && !noted(t, wentIn) {
+	switch {
+	case !inside && !flat:
+		t.Skip("left out by the flags of the test")
+	case !inside:
+		return
+	case !t.Failed() && !noted(t, wentIn):
 		t.Error("none of its graphs ran inside another: say why not")
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	*list = append(*list, s.id)
+}
+
+// runAt says whether the flags of the test let the scenario run at a level.
+func (s *scenario) runAt(t *testing.T, r *report, l nest.Level) (ran bool) {
+	t.Run(l.String(), func(t *testing.T) {
+		ran = true
+		s.run(t, r)
+	})
+	return ran
 }
 
 // atDepth is build, and the graph runs inside as many others as the test's name says.

@@ -124,15 +124,18 @@ func runAll(t *testing.T, suite string, all []scenario) *report {
 			t.Cleanup(func() {
 				r.mu.Lock()
 				defer r.mu.Unlock()
-				if t.Failed() {
+				switch {
+				case t.Skipped():
+					return
+				case t.Failed():
 					r.failed = append(r.failed, s.id)
-				} else {
-					r.passed = append(r.passed, s.id)
-					if s.strict {
-						r.strict = append(r.strict, s.id)
-					} else if s.differs != "" {
-						r.differs[s.differs] = append(r.differs[s.differs], s.id)
-					}
+					return
+				}
+				r.passed = append(r.passed, s.id)
+				if s.strict {
+					r.strict = append(r.strict, s.id)
+				} else if s.differs != "" {
+					r.differs[s.differs] = append(r.differs[s.differs], s.id)
 				}
 			})
 			s.run(t, r)

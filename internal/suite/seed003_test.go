@@ -13,7 +13,7 @@ func seed003() []scenario {
 		{id: "S003-8", run: secondPayment},
 		{id: "S003-9", waits: "gateway"},
 		{id: "S003-10", waits: "gateway"},
-		{id: "S003-11", run: notByPosition},
+		{id: "S003-11", run: notByPosition, flat: "it has depths of its own"},
 		{id: "S003-12", run: insertedEarlier}, // with Engine.Check in place of the command,
 		{id: "S003-13", run: greenIsNoProof},
 		{id: "S003-14", run: keysLiveLongEnough},
