@@ -48,6 +48,7 @@ func TestVersionsInsideAChild(t *testing.T) {
 		"a node not met yet":   {opts: map[string]pawl.NodeOption{"later": pawl.Version(2)}},
 		"another mode":         {mode: pawl.PerThread, first: `mode of child "sub"`},
 		"a line behind a node": {b: func(b *pawl.Builder[family]) *pawl.Builder[family] { return b.Edge("a", "later") }, first: `"sub|a"`, nodes: 1},
+		"another beginning":    {b: func(b *pawl.Builder[family]) *pawl.Builder[family] { return b.Edge(pawl.Start, "later") }, first: `"sub|__start__"`, nodes: 1},
 		"a new node at the end": {b: func(b *pawl.Builder[family]) *pawl.Builder[family] {
 			return b.Node("new", nothing).Edge("later", "new")
 		}},

@@ -78,7 +78,7 @@ func Compare(old, now *Topology, past []string) *Difference {
 	for i := range old.Children {
 		was := &old.Children[i]
 		if inside, met := inner[was.Name]; met {
-			if d := compareChild(was, now, inside); d != nil {
+			if d := compareChild(was, now, append(inside, Start)); d != nil { // whoever met a node in it came through its beginning
 				return d
 			}
 		}
