@@ -3,6 +3,7 @@ package suite
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,7 +45,27 @@ func TestBehaviours(t *testing.T) {
 	if len(byRow) > 0 {
 		t.Errorf("scenarios of no row: %v", slices.Sorted(maps.Keys(byRow)))
 	}
+	t.Run("documented", func(t *testing.T) { differencesAreListed(t, all) })
 	t.Run("rows", func(t *testing.T) { runBehaviours(t, all) })
+}
+
+// differencesAreListed holds the table of rows in docs/langgraph.md: those that differ on purpose, and no others.
+func differencesAreListed(t *testing.T, all []scenario) {
+	var differ []string
+	for _, s := range all {
+		if s.differs != "" && !s.strict {
+			differ = append(differ, s.id)
+		}
+	}
+	slices.Sort(differ)
+	var listed []string
+	for line := range strings.Lines(contents(t, filepath.Join(repository, "docs", "langgraph.md"))) {
+		if cell, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |"); rowOf.MatchString(cell) {
+			listed = append(listed, strings.Split(cell, ", ")...)
+		}
+	}
+	slices.Sort(listed)
+	same(t, "rows that differ", strings.Join(listed, " "), strings.Join(differ, " "))
 }
 
 var rowOf = regexp.MustCompile(`^[A-Z]+-\d+`)
