@@ -302,7 +302,7 @@ func (r *round) runOne(ctx context.Context, i int) {
 			a.tries++
 		}
 		out, err := t.once(ctx, a.tries)
-		broken, waiting, asked := t.standing()
+		waiting, asked, broken := t.standing()
 		switch {
 		case broken != nil:
 			a.state, a.err = failing, broken

@@ -332,10 +332,10 @@ func (t *Task) openNames() []string {
 
 // standing is how an entry ended, whatever the node returned: with what breaks the task, waiting, and with questions or
 // children of its own.
-func (t *Task) standing() (broken error, waits, asked bool) {
+func (t *Task) standing() (waits, asked bool, broken error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.fatal, t.waitsLocked(), len(t.asked) > 0 || t.kids != nil
+	return t.waitsLocked(), len(t.asked) > 0 || t.kids != nil, t.fatal
 }
 
 // sealed is the guard of a new state for an entry of the task.

@@ -297,8 +297,7 @@ func asksAfterAStep(t *testing.T, h *home) *pawl.FuncThread[string, string] {
 // rowFuncSavedAtItsEnd: each of the two runs leaves one checkpoint; under that of the first hang the step and the question.
 func rowFuncSavedAtItsEnd(t *testing.T, h *home) {
 	th := asksAfterAStep(t, h)
-	out, err := th.Run(t.Context(), "", pawl.WithDurability(pawl.Exit))
-	if err != nil {
+	if _, err := th.Run(t.Context(), "", pawl.WithDurability(pawl.Exit)); err != nil {
 		t.Fatal(err)
 	}
 	first := history(t, th)
@@ -307,7 +306,7 @@ func rowFuncSavedAtItsEnd(t *testing.T, h *home) {
 	}
 	task := first[0].Tasks[0]
 	same(t, "its task", []string{task.Node, task.State, strings.Join(task.Steps, " "), task.Questions[0].State}, []string{"workflow", "waiting", "child", "open"})
-	if out, err = th.Resume(t.Context(), vote.Answer("", "!")); err != nil || out.Result != "said!" {
+	if out, err := th.Resume(t.Context(), vote.Answer("", "!")); err != nil || out.Result != "said!" {
 		t.Fatal(out, err)
 	}
 	second := history(t, th)

@@ -252,7 +252,9 @@ func stopsAskingMeanwhile(t *testing.T, _ *report) {
 					}
 					if i == 0 && c.end == pawl.Done { // the question behind the payment
 						same(t, "waits for", mustWaitFor(t, out, err, 1)[0].Name, gate.Name)
-						_, err = th.Answer(t.Context(), out.Waiting[0].ID, "yes")
+						if _, err = th.Answer(t.Context(), out.Waiting[0].ID, "yes"); err != nil {
+							t.Fatal(err)
+						}
 					}
 				}
 				same(t, "status", statusOf(t, th).Status, c.end)

@@ -15,12 +15,16 @@ import (
 // What the documents show of programs is in here, word for word, so that it compiles. TestDocs holds them against it.
 var _ = []any{docsAudit, docsReport, docsVersions}
 
-func docsAudit(ctx context.Context, db storage.DB, tenant string, wake func(*audit.Report, error)) {
-	a, err := audit.Head(ctx, db, tenant)           // keep it elsewhere
+func docsAudit(ctx context.Context, db storage.DB, tenant string, wake func(*audit.Report, error)) error {
+	a, err := audit.Head(ctx, db, tenant) // keep it elsewhere
+	if err != nil {
+		return err
+	}
 	report, err := audit.Verify(ctx, db, tenant, a) // later
 	if err != nil || !report.Honest() {
 		wake(report, err) // report.Findings
 	}
+	return nil
 }
 
 func docsReport(ctx context.Context, ledger *effect.Ledger, eng *pawl.Engine, db storage.DB, file io.Reader, yesterday, today time.Time, wake func(*effect.Report, error)) {
