@@ -93,3 +93,62 @@ func TestVersionsInsideAChild(t *testing.T) {
 		})
 	}
 }
+
+// A child that went on under a newer graph than its parent's checkpoint is held to that one from there on.
+func TestAChildUnderANewerGraph(t *testing.T) {
+	t.Parallel()
+	graph := func(t *testing.T, path ...string) *pawl.Graph[family] {
+		b := pawl.New[family]("inner")
+		for _, node := range path {
+			b.Node(node, asksOkay, pawl.Uses(okay))
+		}
+		return must(t, pawl.New[family]("outer").Add(pawl.Sub(must(t, b.Path(append([]string{pawl.Start}, path...)...)).Child("sub", pawl.Inherit), handIn, takeOut)).
+			Path(pawl.Start, "sub"))
+	}
+	db, err := memdb.Open(pawl.Kinds()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	run := func(do func(*pawl.ThreadOf[family]) (*pawl.OutcomeOf[family], error), path ...string) (*pawl.OutcomeOf[family], error) {
+		eng, err := pawl.NewEngine(db, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer eng.Close()
+		return do(graph(t, path...).Thread(eng, "t"))
+	}
+	resume := func(th *pawl.ThreadOf[family]) (*pawl.OutcomeOf[family], error) {
+		return th.Resume(t.Context(), okay.Answer("", "yes"))
+	}
+	first, err := run(func(th *pawl.ThreadOf[family]) (*pawl.OutcomeOf[family], error) {
+		return th.Run(t.Context(), &family{})
+	}, "a", "b")
+	if err != nil || first.Waiting[0].Node != "a" {
+		t.Fatal(first, err)
+	}
+	second, err := run(resume, "a", "b", "c")
+	if err != nil || second.Waiting[0].Node != "b" {
+		t.Fatal(second, err)
+	}
+	refused := (*pawl.VersionError)(nil)
+	if out, err := run(resume, "a", "b"); !errors.As(err, &refused) || !strings.Contains(refused.First, `"sub|b"`) {
+		t.Error("b leads to c where it waits, and not in this graph:", out, err)
+	}
+	if out, err := run(func(th *pawl.ThreadOf[family]) (*pawl.OutcomeOf[family], error) {
+		h, err := th.History(t.Context(), pawl.Page{In: pawl.Path(second.Waiting[0].Path[:strings.LastIndex(string(second.Waiting[0].Path), "|")])})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return th.Replay(t.Context(), pawl.Checkpoint(h[0].Checkpoint))
+	}, "a", "b"); !errors.As(err, &refused) || !strings.Contains(refused.First, `"sub|b"`) {
+		t.Error("nor at the child's checkpoint:", out, err)
+	}
+	third, err := run(resume, "a", "b", "c")
+	if err != nil || third.Waiting[0].Node != "c" {
+		t.Fatal(third, err)
+	}
+	if last, err := run(resume, "a", "b", "c"); err != nil || last.Status != pawl.Done {
+		t.Error(last, err)
+	}
+}

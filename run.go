@@ -84,9 +84,10 @@ func (t *Thread) compatible(r *records.Reader, seen *local.Seen, from *records.S
 	return nil
 }
 
-// goesOn says whether a run may go on from a checkpoint under the program's graph, by what its past can tell.
-func (t *Thread) goesOn(v *view, from *core.Checkpoint, old *core.Topology, d core.Def, inside ...string) error {
-	if diff := core.Compare(old, d.Topology(), append(pastOf(from), inside...)); diff != nil {
+// goesOn says whether a run may go on from the view's point under the program's graph, by what its past can tell. old is
+// the graph of the thread's own checkpoint there.
+func (t *Thread) goesOn(v *view, old *core.Topology, d core.Def) error {
+	if diff := core.Compare(metOn(old, v.way), d.Topology(), append(pastOf(v.from), past(v.way)...)); diff != nil {
 		return t.versionError(v.Run, old, d, diff)
 	}
 	return nil

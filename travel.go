@@ -187,7 +187,7 @@ func (t *Thread) branchRun(ctx context.Context, verb Verb, v *view, d core.Def, 
 	if origin.Aside {
 		return nil, nil, &PointError{Thread: t.id, Wanted: "checkpoint " + v.from.ID + " to go on from: a retry set its attempt aside, for reading only"}
 	}
-	if err := t.goesOn(v, v.from, old, d, past(v.way)...); err != nil {
+	if err := t.goesOn(v, old, d); err != nil {
 		return nil, nil, err
 	}
 	run = &core.Run{
@@ -239,7 +239,7 @@ func (t *Thread) branchAgain(ctx context.Context, d core.Def, home *local.Home, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := t.goesOn(v, v.from, old, d, past(v.way)...); err != nil {
+	if err := t.goesOn(v, old, d); err != nil {
 		return nil, nil, err
 	}
 	return t.branches(d, home, run, v)

@@ -15,6 +15,7 @@ import (
 type within struct {
 	def core.Def
 	cp  *core.Checkpoint // filled as def reads it
+	was *core.Topology   // that the checkpoint was made under
 }
 
 // In makes Edit change the state of a child that is not done, by its path: at the child's head, where the child then
@@ -37,7 +38,11 @@ func (t *Thread) climb(r *records.Reader, d core.Def, s *records.Stored) (*recor
 		if err := r.Fill(s, child.Topology(), child.Upgrade); err != nil {
 			return nil, nil, err
 		}
-		way = append([]within{{child, s.Checkpoint}}, way...)
+		was, err := r.Topology(s.Checkpoint)
+		if err != nil {
+			return nil, nil, err
+		}
+		way = append([]within{{child, s.Checkpoint, was}}, way...)
 		read := r.Checkpoint
 		if f.Parent != nil {
 			read = r.Nested
@@ -64,6 +69,22 @@ func past(way []within) (out []string) {
 		}
 	}
 	return out
+}
+
+// metOn is a graph with the children on the way as the run knew them there: under graphs of their own checkpoints, which
+// can be newer than their parent's.
+func metOn(old *core.Topology, way []within) *core.Topology {
+	if len(way) == 0 {
+		return old
+	}
+	met := *old
+	met.Children = slices.Clone(old.Children)
+	for i := range met.Children {
+		if met.Children[i].Name == way[0].cp.Frame.Child() {
+			met.Children[i].Graph = metOn(way[0].was, way[1:])
+		}
+	}
+	return &met
 }
 
 // target is the graph and the values that a fork's edits are for.

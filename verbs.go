@@ -156,7 +156,7 @@ func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, taken [
 		_ = home.Abandon(context.WithoutCancel(ctx))
 		return nil, err
 	}
-	pos.Head.Graph = len(run.Graphs) - 1
+	pos.Under(len(run.Graphs) - 1)
 	l := t.newLoop(d, pos, home, cfg).starting(cps, nil)
 	l.afterDrift = drift
 	l.taken = taken
@@ -173,8 +173,8 @@ func (t *Thread) goOn(ctx context.Context, d core.Def, home *local.Home, taken [
 // ontoGraph lets a run go on under the program's graph, or says what keeps it.
 func (t *Thread) ontoGraph(v *view, run *core.Run, d core.Def) error {
 	if v.from != nil && v.from.Run == run.N {
-		if err := t.goesOn(v, v.from, v.Topology, d, v.Inside...); err != nil {
-			return err
+		if diff := core.Compare(v.Met, d.Topology(), append(pastOf(v.from), v.Inside...)); diff != nil {
+			return t.versionError(v.Run, v.Topology, d, diff)
 		}
 	}
 	under(run, d)

@@ -89,7 +89,7 @@ func strays(seen *local.Seen, now *core.Topology) *core.Difference {
 	if resumable, _ := core.Judge(VerbResume, seen.Status, seen.Run.Cause); resumable && seen.Status != Done || isBusy(seen.Status) {
 		past = append(pastOf(seen.Head.Checkpoint), seen.Inside...)
 	}
-	return core.Compare(seen.Topology, now, past)
+	return core.Compare(seen.Met, now, past)
 }
 
 func isBusy(s Status) bool { return s == Running || s == Pending }

@@ -180,6 +180,18 @@ func (p *Position) Enterable(thread string, depth int, now time.Time) (can, cann
 	return can, cannot
 }
 
+// Under notes under which of its run's graphs the position goes on, in the children that are not done, too.
+func (p *Position) Under(graph int) {
+	p.Head.Graph = graph
+	for _, children := range p.Children {
+		for _, c := range children {
+			if c.Head.Run == p.Head.Run {
+				c.Under(graph)
+			}
+		}
+	}
+}
+
 // Past are the paths of the nodes that ran, or are due, in children that are not done.
 func (p *Position) Past() []string {
 	var out []string

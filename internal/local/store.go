@@ -112,6 +112,7 @@ type Seen struct {
 	Run                       *core.Run   // the current attempt; nil: none
 	Head                      *records.Stored
 	Topology                  *core.Topology // of the head
+	Met                       *core.Topology // that, and in children that are not done those of their heads
 	Inside                    []string       // paths of the nodes that ran, or are due, in children that are not done
 	Open                      []core.Question
 	checkpoints, values, runs int64     // highest numbers taken
@@ -154,12 +155,15 @@ func (s *Store) PeekTx(tx storage.Tx, tenant, thread string) (*Seen, error) {
 		if seen.Topology, err = r.Topology(seen.Head.Checkpoint); err != nil {
 			return nil, err
 		}
-		if len(seen.Topology.Children) > 0 {
+		if seen.Met = seen.Topology; len(seen.Topology.Children) > 0 {
 			var at core.Position
 			if at.Children, err = r.Children(seen.Head.Checkpoint.N); err != nil {
 				return nil, err
 			}
 			seen.Inside = at.Past()
+			if seen.Met, err = r.Met(seen.Topology, at.Children); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if seen.Open, err = r.Open(); err != nil {

@@ -78,6 +78,30 @@ func (r *Reader) Topology(cp *core.Checkpoint) (*core.Topology, error) {
 	return inner, nil
 }
 
+// Met is a graph as a run knows it: the children that are not done went on under graphs of their own heads, which can be
+// newer than their parent's. Of several under one name the oldest counts.
+func (r *Reader) Met(t *core.Topology, children map[string][]*core.Position) (*core.Topology, error) {
+	met, from := *t, map[string]int{}
+	met.Children = slices.Clone(t.Children)
+	for _, positions := range children {
+		for _, p := range positions {
+			i := slices.IndexFunc(met.Children, func(c core.Child) bool { return c.Name == p.Frame.Child() })
+			if old, seen := from[p.Frame.Child()]; i < 0 || seen && old <= p.Head.Graph {
+				continue
+			}
+			own, err := r.Topology(p.Head)
+			if err != nil {
+				return nil, err
+			}
+			if met.Children[i].Graph, err = r.Met(own, p.Children); err != nil {
+				return nil, err
+			}
+			from[p.Frame.Child()] = p.Head.Graph
+		}
+	}
+	return &met, nil
+}
+
 // Graph reads a topology by digest.
 func (r *Reader) Graph(digest string) (*core.Topology, error) {
 	if t := r.graphs[digest]; t != nil {

@@ -177,6 +177,8 @@ func allAtTheSameInstant(t *testing.T, _ *report) {
 					switch {
 					case errors.Is(err, pawl.ErrBusy):
 						ends["busy"]++
+					case cancel && errors.As(err, new(*pawl.VerbError)): // came after the end
+						ends["over"]++
 					case out != nil && out.Run == run:
 						ends[string(out.Status)]++
 					default:

@@ -17,6 +17,7 @@ import (
 const (
 	hasChildren = "it has children of its own"
 	noGraph     = "it runs no graph"
+	underExit   = "under Exit a thread keeps its newest checkpoint, and a child that is done keeps none"
 	startsOver  = "a migration starts the children of a task that is due over"
 )
 
@@ -135,6 +136,11 @@ func levelOf(t testing.TB) nest.Level { return nest.Of(t.Name()) }
 
 // innermost is a path without the graphs around.
 func innermost(path string) string { return path[strings.LastIndex(path, "|")+1:] }
+
+// inner is what a refusal says of a node of the innermost graph.
+func inner(t testing.TB, refusal string) string {
+	return strings.ReplaceAll(refusal, `node "`, `node "`+levelOf(t).Node(""))
+}
 
 func levelHere() nest.Level { return nest.Of(os.Getenv("PAWL_SUITE_TEST")) }
 

@@ -125,7 +125,7 @@ func keysOfWorkers(t *testing.T) {
 		same(t, "entries", len(keys(counts)), 2)
 		same(t, "distinct keys", distinct(keys(counts)), 2)
 		for _, k := range keys(counts) {
-			same(t, "the key names the worker "+k, isKeyOf("worker", k), true)
+			same(t, "the key names the worker "+k, isKeyOf("worker", innermost(k)), true)
 		}
 		stand(t, th, pawl.Done, 3, nil)
 	})

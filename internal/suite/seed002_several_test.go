@@ -131,7 +131,7 @@ func addedInFlight(t *testing.T, h *home, names []string, at, refused string) {
 		finished(t, out, err, gotAll(names))
 		want["c"] = 2
 	} else {
-		if v := (*pawl.VersionError)(nil); !errors.As(err, &v) || !strings.Contains(v.First, refused) {
+		if v := (*pawl.VersionError)(nil); !errors.As(err, &v) || !strings.Contains(v.First, inner(t, refused)) {
 			t.Fatalf("outcome %v, error %v; want %s", out, err, refused)
 		}
 		same(t, "rows of the ledger after the refusal", len(l.rows()), rows)
@@ -249,8 +249,9 @@ func answerWorkers(t *testing.T, h *home, order []int) {
 		if i > 0 {
 			paused(t, out, err, 3-i)
 		}
-		want[open[at].Path] = fmt.Sprint("v", at)
-		out, err = resume(th, open[at].ID, want[open[at].Path])
+		task := innermost(open[at].Path)
+		want[task] = fmt.Sprint("v", at)
+		out, err = resume(th, open[at].ID, want[task])
 	}
 	finished(t, out, err, fmt.Sprintf(`{"got":%s}`, compact(want)))
 	tally(t, l, map[string]int{"w0": 2, "w1": 2, "w2": 2})
