@@ -171,19 +171,21 @@ func (t *topology) graph(path string, depth int) *Graph {
 			line(Edge{From: from, To: j.To, Join: true, Label: label})
 		}
 	}
-	slices.SortStableFunc(g.Nodes, func(a, b Node) int {
-		switch {
-		case a.Kind == Start && b.Kind != Start:
-			return -1
-		case b.Kind == Start && a.Kind != Start:
-			return 1
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
+	slices.SortStableFunc(g.Nodes, startFirst)
 	if ends {
 		g.Nodes = append(g.Nodes, Node{ID: path + end, Name: "End", Kind: End})
 	}
 	return g
+}
+
+func startFirst(a, b Node) int {
+	switch {
+	case a.Kind == Start && b.Kind != Start:
+		return -1
+	case b.Kind == Start && a.Kind != Start:
+		return 1
+	}
+	return strings.Compare(a.Name, b.Name)
 }
 
 // deferredAfter are the deferred nodes that wait for a node: those that do not lead to it.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
 	"github.com/pawl-dev/pawl/internal/records"
@@ -28,10 +30,8 @@ func (h *Home) Claim(ctx context.Context, seen *Seen, run *core.Run, b Batch) er
 		if err := h.take(tx, seen); err != nil {
 			return err
 		}
-		for _, q := range b.Questions {
-			if q.State == core.QuestionAnswered && !q.Due.IsZero() && !tx.Now().Before(q.Due) {
-				return ErrMoved // it came due between the look and the claim, by the database's clock
-			}
+		if b.late(tx.Now()) {
+			return ErrMoved // an answered question came due between the look and the claim, by the database's clock
 		}
 		if err := h.pastRuns(tx, &b); err != nil {
 			return err
@@ -75,6 +75,13 @@ func (h *Home) Claim(ctx context.Context, seen *Seen, run *core.Run, b Batch) er
 	settle(&b, facts, first)
 	h.number, h.epoch = number, epoch
 	return nil
+}
+
+// late says whether it answers a question whose time is over.
+func (b *Batch) late(now time.Time) bool {
+	return slices.ContainsFunc(b.Questions, func(q *core.Question) bool {
+		return q.State == core.QuestionAnswered && !q.Due.IsZero() && !now.Before(q.Due)
+	})
 }
 
 // take gets the lease under the conditions of seen.

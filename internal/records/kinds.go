@@ -73,20 +73,24 @@ func Kinds() []storage.Kind {
 			Name: Step, Key: []storage.Field{thread, cp, {Name: "address", Type: storage.Text}},
 			Fields: []storage.Field{seq}, Indexes: []storage.Index{bySeq},
 		},
-		{
-			Name: Question, Key: []storage.Field{id},
-			Fields: []storage.Field{
-				tenant, thread, cp, {Name: "state", Type: storage.Text}, {Name: "due", Type: storage.Int}, seq,
-			},
-			Indexes: []storage.Index{
-				{Name: "by_place", Fields: []string{"thread", "cp"}},
-				{Name: "by_state", Fields: []string{"tenant", "state", "due"}},
-				{Name: "by_thread", Fields: []string{"thread", "state"}},
-				bySeq,
-			},
-			Revised: true,
-		},
+		questionKind(id, tenant, thread, cp, seq, bySeq),
 	}...)
+}
+
+func questionKind(id, tenant, thread, cp, seq storage.Field, bySeq storage.Index) storage.Kind {
+	return storage.Kind{
+		Name: Question, Key: []storage.Field{id},
+		Fields: []storage.Field{
+			tenant, thread, cp, {Name: "state", Type: storage.Text}, {Name: "due", Type: storage.Int}, seq,
+		},
+		Indexes: []storage.Index{
+			{Name: "by_place", Fields: []string{"thread", "cp"}},
+			{Name: "by_state", Fields: []string{"tenant", "state", "due"}},
+			{Name: "by_thread", Fields: []string{"thread", "state"}},
+			bySeq,
+		},
+		Revised: true,
+	}
 }
 
 // A thread's checkpoints and values are keyed by one integer, the thread's number above and their own below: the
