@@ -287,6 +287,13 @@ func (t *Thread) originOf(ctx context.Context, cp *core.Checkpoint) (run *core.R
 			return local.ErrMoved
 		}
 		r := records.NewReader(t.eng.store.Box, tx, info)
+		still, err := r.Checkpoint(cp.N)
+		if err != nil {
+			return err
+		}
+		if still == nil || still.Checkpoint.ID != cp.ID {
+			return local.ErrMoved // since it was seen it was deleted, and another thread may have its name
+		}
 		if run, err = r.Run(cp.Run); err == nil {
 			topology, err = r.Topology(cp)
 		}

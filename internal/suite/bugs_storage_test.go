@@ -302,8 +302,8 @@ func hostileNames(t *testing.T, _ *report) {
 				t.Errorf("tenant %q has %+v", name, threads)
 			}
 			fmt.Fprintln(&b, len(must(eng.Threads(t.Context(), name, 0))), must(eng.Questions(t.Context(), 9))[0].ID == ids[name])
-			found, err := eng.FindQuestions(t.Context(), name, 0)
-			fmt.Fprintln(&b, len(found), err)
+			found, err := eng.FindQuestions(t.Context(), name, 0) // by the beginning of an id, which may be so by chance
+			fmt.Fprintln(&b, len(found) == 1 == strings.HasPrefix(ids[name], name), err)
 			_, err = eng.Answer(t.Context(), name, "x")
 			fmt.Fprintln(&b, errors.Is(err, pawl.ErrNotFound))
 			items := mem.Of(eng, o.db)
