@@ -56,14 +56,13 @@ func strictModel(tool string) agent.Model {
 type toolDeath struct{ Path, Tool string }
 
 // chat is an agent whose tools kill their process between the request and the result, as long as this process dies.
-func (d toolDeath) chat(dies bool) (*pawl.Engine, *pawl.Graph[agent.Chat]) {
+func (d toolDeath) chat(db storage.DB, dies bool) (*pawl.Engine, *pawl.Graph[agent.Chat]) {
 	act := func(tool string) {
 		if dies && tool == d.Tool {
 			fmt.Println("called")
 			killSelf()
 		}
 	}
-	db := must(sqlite.Open(d.Path, house.Kinds()...))
 	led, parts, err := staff()
 	must(led, err)
 	paid := effect.New("pay", func(context.Context, effect.Op, ordered) (string, error) { act("pay"); return "paid", nil }).Timeout(time.Second)
@@ -78,7 +77,8 @@ func (d toolDeath) chat(dies bool) (*pawl.Engine, *pawl.Graph[agent.Chat]) {
 }
 
 func toolDeathChild(doc []byte) {
-	eng, g := args[toolDeath](doc).chat(true)
+	d := args[toolDeath](doc)
+	eng, g := d.chat(must(sqlite.Open(d.Path, house.Kinds()...)), true)
 	g.Thread(eng, "t").Run(context.Background(), agent.Ask("go"))
 	os.Exit(1)
 }
@@ -103,7 +103,9 @@ func closedCalls(t *testing.T, _ *report) {
 			dead := spawn(t, "bug-tool", d)
 			same(t, "the child", dead.line(), "called")
 			dead.cmd.Wait()
-			eng, g := d.chat(false)
+			db := must(sqlite.Open(d.Path, house.Kinds()...))
+			defer db.Close()
+			eng, g := d.chat(db, false)
 			defer eng.Close()
 			th := g.Thread(eng, "t")
 			refused := (*pawl.VerbError)(nil)
