@@ -132,6 +132,46 @@ func TestPrune(t *testing.T) {
 	})
 }
 
+// Prune takes facts away and changes none: what is told of the rest is what was told before.
+func TestPruneKeepsFacts(t *testing.T) {
+	t.Parallel()
+	onEachHome(t, func(t *testing.T, db storage.DB) {
+		g, eng := growing(t, 12), opened(t, db, nil)
+		th := g.Thread(eng, "t")
+		if _, err := th.Run(t.Context(), &grown{}); err != nil {
+			t.Fatal(err)
+		}
+		told := func() map[int64]string {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			out := map[int64]string{}
+			for e, err := range th.Watch(ctx, 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e.Kind == pawl.EventFinished {
+					return out
+				}
+				out[e.Seq] = fmt.Sprint(e.Kind, e.Node, e.Checkpoint, e.Writes)
+			}
+			return out
+		}
+		before := told()
+		if _, err := th.Prune(t.Context(), pawl.Keep{Newest: 4}, because); err != nil {
+			t.Fatal(err)
+		}
+		after := told()
+		if len(after) < 8 || len(after) >= len(before) {
+			t.Errorf("%d facts before, %d after", len(before), len(after))
+		}
+		for seq, fact := range after {
+			if before[seq] != fact {
+				t.Errorf("fact %d was %s, is %s", seq, before[seq], fact)
+			}
+		}
+	})
+}
+
 // A death at any write of a prune leaves what is kept as it was, and the next prune finishes it.
 func TestPruneSurvivesDeath(t *testing.T) {
 	t.Parallel()

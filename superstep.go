@@ -317,7 +317,8 @@ func (r *round) runOne(ctx context.Context, i int) {
 			return
 		case err == nil:
 			a.state, a.keep = done, out.Keep
-			*a.result = core.Result{Task: *t.spec, Writes: out.Writes, Next: out.Next, Cached: out.Cached}
+			// Its task is not written: a goroutine that the node left behind may be reading it.
+			a.result.Writes, a.result.Next, a.result.Cached = out.Writes, out.Next, out.Cached
 			if t.kids != nil {
 				a.result.Inside, a.result.Writes = t.kids.inside, append(a.result.Writes, t.memories()...)
 			}

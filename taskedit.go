@@ -13,7 +13,6 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/core"
 	"github.com/pawl-dev/pawl/internal/local"
-	"github.com/pawl-dev/pawl/internal/records"
 )
 
 // TaskEdit says what one task of a super-step did that never ran here: a node done by hand, or a run of another system.
@@ -186,26 +185,12 @@ func (t *Thread) rewriting(ctx context.Context, d core.Def, cfg *runConfig) (*re
 }
 
 func (t *Thread) rewritingFrom(ctx context.Context, d core.Def, cfg *runConfig) (*rewrite, error) {
-	v, err := t.lookAt(ctx, d, func(r *records.Reader, seen *local.Seen) (*records.Stored, error) { return t.find(r, seen, *cfg.from) })
+	v, run, err := t.leaving(ctx, VerbFork, *cfg.from, d, cfg)
 	if err != nil {
-		return nil, err
-	}
-	if err := t.legal(VerbFork, v, cfg); err != nil {
 		return nil, err
 	}
 	if len(v.way) > 0 {
 		return nil, &PointError{Thread: t.id, Wanted: "checkpoint to edit from that is the thread's own: " + cfg.from.String() + " is of a child"}
-	}
-	run, origin, err := t.branchRun(ctx, VerbFork, v, d, cfg)
-	if err != nil {
-		return nil, err
-	}
-	if slices.Contains(dueNames(v.from.Due), core.Start) {
-		given := *origin
-		if err := t.retyped(ctx, &given, d); err != nil {
-			return nil, err
-		}
-		run.Input, run.InputHash = given.Input, given.InputHash
 	}
 	home := t.home(v, d)
 	run.N = home.NewRun()

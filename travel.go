@@ -86,14 +86,7 @@ func (t *Thread) fork(ctx context.Context, verb Verb, at Point, edit change, cfg
 		return nil, err
 	}
 	return t.claiming(ctx, verb, func() (*Outcome, error) {
-		v, err := t.lookAt(ctx, d, func(r *records.Reader, seen *local.Seen) (*records.Stored, error) { return t.find(r, seen, at) })
-		if err != nil {
-			return nil, err
-		}
-		if err := t.legal(verb, v, cfg); err != nil {
-			return nil, err
-		}
-		run, origin, err := t.branchRun(ctx, verb, v, d, cfg)
+		v, run, err := t.leaving(ctx, verb, at, d, cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -101,13 +94,6 @@ func (t *Thread) fork(ctx context.Context, verb Verb, at Point, edit change, cfg
 			if run.Edits, err = edit(v.target(d)); err != nil {
 				return nil, fmt.Errorf("pawl: thread %q: %s: %w; nothing was changed", t.id, verb, err)
 			}
-		}
-		if slices.Contains(dueNames(v.from.Due), core.Start) {
-			given := *origin
-			if err := t.retyped(ctx, &given, d); err != nil {
-				return nil, err
-			}
-			run.Input, run.InputHash = given.Input, given.InputHash
 		}
 		home := t.home(v, d)
 		run.N = home.NewRun()
@@ -128,6 +114,29 @@ func (t *Thread) fork(ctx context.Context, verb Verb, at Point, edit change, cfg
 		}
 		return t.execute(ctx, l, home)
 	})
+}
+
+// leaving looks at the point that a branch leaves from, and begins its run: with the input that is due there, if one is.
+func (t *Thread) leaving(ctx context.Context, verb Verb, at Point, d core.Def, cfg *runConfig) (*view, *core.Run, error) {
+	v, err := t.lookAt(ctx, d, func(r *records.Reader, seen *local.Seen) (*records.Stored, error) { return t.find(r, seen, at) })
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := t.legal(verb, v, cfg); err != nil {
+		return nil, nil, err
+	}
+	run, origin, err := t.branchRun(ctx, verb, v, d, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	if slices.Contains(dueNames(v.from.Due), core.Start) {
+		given := *origin
+		if err := t.retyped(ctx, &given, d); err != nil {
+			return nil, nil, err
+		}
+		run.Input, run.InputHash = given.Input, given.InputHash
+	}
+	return v, run, nil
 }
 
 // find reads the checkpoint of a point.

@@ -44,11 +44,12 @@ func (h *Home) Claim(ctx context.Context, seen *Seen, run *core.Run, b Batch) er
 			return ErrMoved
 		}
 		if b.Stop == nil {
-			if err := h.mark(tx, core.StatusRunning, run.N); err != nil {
-				return err
-			}
+			err = h.mark(tx, core.StatusRunning, run.N)
 		}
-		if err := h.besides(ctx, tx, &b); err != nil {
+		if err == nil {
+			err = h.besides(ctx, tx, &b)
+		}
+		if err != nil {
 			return err
 		}
 		first, number, epoch = at, h.number, h.epoch
