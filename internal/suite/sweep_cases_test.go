@@ -268,6 +268,38 @@ func sweepTravel(t *testing.T) sweepDrive {
 	}
 }
 
+// sweepAgain enters a node that waits without an answer: its question is withdrawn and asked anew, once.
+func sweepAgain(t *testing.T) sweepDrive {
+	g := built(t, pawl.New[sweepState]("again").
+		Node("a", asks("a"), pawl.Uses(sweepQuestion)).Node("beside", steps("beside")).Node("end", steps("end")).
+		Edge(pawl.Start, "a").Edge(pawl.Start, "beside").Join([]string{"a", "beside"}, "end"))
+	return func(ctx context.Context, eng *pawl.Engine) error {
+		th, err := within(ctx, eng, g, "t")
+		if err != nil {
+			return err
+		}
+		silent := (*pawltest.SilenceError)(nil)
+		if _, err := pawltest.Drive(ctx, th, "run-1", &sweepState{Doc: pawl.Of("in")}, nil); err != nil && !errors.As(err, &silent) {
+			return err
+		}
+		open, err := eng.Questions(ctx, 9)
+		if err != nil {
+			return err
+		}
+		if len(open) == 1 && open[0].Revision == 1 {
+			out, err := th.Resume(ctx, pawl.Again(levelOf(ctx).Node("a")))
+			if err != nil {
+				return err
+			}
+			if len(out.Waiting) != 1 || out.Waiting[0].Revision != 2 {
+				return fmt.Errorf("asked anew: %+v", out.Waiting)
+			}
+		}
+		_, err = pawltest.Drive(ctx, th, "run-1", &sweepState{Doc: pawl.Of("in")}, sweepPeople)
+		return err
+	}
+}
+
 // sweepExpiry asks what nobody can answer in time: one question has a default, the other an error.
 func sweepExpiry(t *testing.T) sweepDrive {
 	kept := pawl.Interrupt[string, string]{Name: "kept", Expires: 1, Default: func(q string) string { return "default for " + q }}

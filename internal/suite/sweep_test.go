@@ -80,6 +80,7 @@ func sweepCases(t *testing.T) []sweepCase {
 		{name: "deferred", drive: sweepDeferred(t)},
 		{name: "handler", drive: sweepHandler(t)},
 		{name: "breakpoints", drive: sweepBreaks(t)},
+		{name: "again", drive: sweepAgain(t)},
 		{name: "cached", drive: sweepCache(t)},
 		{name: "payload-timeout", drive: sweepTimeout(t, true)},
 		{name: "drained", drive: sweepDrained(t, pawl.Inherit)},
