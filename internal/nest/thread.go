@@ -93,8 +93,8 @@ func (t *Thread[S]) History(ctx context.Context, page pawl.Page) ([]*pawl.Snapsh
 	return History(ctx, t.Thread, t.level, page)
 }
 
-// History reads the snapshots of all runs of the innermost graph in a thread. Under Exit they are those of the thread:
-// of its children it keeps none.
+// History reads the snapshots of all runs of the innermost graph in a thread. Under Exit they are those of the thread: a
+// child keeps those that its steps and questions hang from, and no end.
 func History(ctx context.Context, t *pawl.Thread, l Level, page pawl.Page) ([]*pawl.Snapshot, error) {
 	if l.Depth == 0 || l.Mode == pawl.Stateless || page.In != "" {
 		return t.History(ctx, page)
@@ -102,6 +102,11 @@ func History(ctx context.Context, t *pawl.Thread, l Level, page pawl.Page) ([]*p
 	if s, err := t.State(ctx); err != nil || s.Mode == pawl.Exit {
 		return t.History(ctx, page)
 	}
+	return inside(ctx, t, l, page)
+}
+
+// inside is History of what the runs of the innermost graph keep, under any durability.
+func inside(ctx context.Context, t *pawl.Thread, l Level, page pawl.Page) ([]*pawl.Snapshot, error) {
 	paths, err := runs(ctx, t, l, page.Attempt)
 	if err != nil {
 		return nil, err

@@ -100,7 +100,11 @@ func (t *Thread[S]) point(ctx context.Context, at pawl.Point) (_ pawl.Point, inn
 	if t.level.Depth == 0 {
 		return at, false, nil
 	}
-	history, err := t.History(ctx, pawl.Page{})
+	read := inside
+	if t.level.Mode == pawl.Stateless {
+		read = History
+	}
+	history, err := read(ctx, t.Thread, t.level, pawl.Page{})
 	if err != nil {
 		return at, false, err
 	}

@@ -17,7 +17,7 @@ import (
 const (
 	hasChildren = "it has children of its own"
 	noGraph     = "it runs no graph"
-	underExit   = "under Exit a thread keeps its newest checkpoint, and a child that is done keeps none"
+	underExit   = "under Exit a thread keeps its newest checkpoint, and a child that is done no end of its own"
 	startsOver  = "a migration starts the children of a task that is due over"
 )
 

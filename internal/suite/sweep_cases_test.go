@@ -226,6 +226,13 @@ func sweepTravel(t *testing.T) sweepDrive {
 		}
 		has := func(text string) (bool, error) {
 			history, err := th.History(ctx, pawl.Page{})
+			if err != nil {
+				return false, err
+			}
+			state, err := th.State(ctx)
+			if err == nil && state.Head != nil { // under Exit a history is that of the outermost graph
+				history = append(history, state.Head)
+			}
 			for _, s := range history {
 				if strings.Contains(s.Source+string(s.Values), text) {
 					return true, err

@@ -17,13 +17,12 @@ import (
 
 // payCase is a scenario of the sweep over effects and approvals.
 type payCase struct {
-	noExit string // why it is not run under Exit
-	name   string
-	pay    sweepPay
-	drive  func(*sweepPay, *testing.T) sweepDrive
-	asked  int // requests for approval, at least; 0: none
-	more   bool
-	of     map[string]effect.State // how operations of other effects end
+	name  string
+	pay   sweepPay
+	drive func(*sweepPay, *testing.T) sweepDrive
+	asked int // requests for approval, at least; 0: none
+	more  bool
+	of    map[string]effect.State // how operations of other effects end
 }
 
 func payCases() (all []payCase) {

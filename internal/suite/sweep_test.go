@@ -19,7 +19,6 @@ type sweepCase struct {
 	name     string
 	drive    func(ctx context.Context, eng *pawl.Engine) error
 	discards bool
-	noExit   string // why it is not run under Exit
 }
 
 // How many stop points the sweep of everything has at least, and that of effects and approvals.
@@ -48,12 +47,6 @@ func TestSweep(t *testing.T) {
 		for _, mode := range []pawl.Durability{pawl.Sync, pawl.Async, pawl.Exit} {
 			t.Run(c.name+"/"+string(mode), func(t *testing.T) {
 				t.Parallel()
-				if c.noExit != "" && mode == pawl.Exit {
-					mu.Lock()
-					defer mu.Unlock()
-					swept++
-					t.Skip(c.noExit)
-				}
 				report := pawltest.Sweep(t, pawltest.Scenario{
 					Drive:    c.drive,
 					Options:  pawl.Options{Durability: mode, Strict: true},
@@ -136,12 +129,6 @@ func TestSweepEffects(t *testing.T) {
 		for _, mode := range []pawl.Durability{pawl.Sync, pawl.Async, pawl.Exit} {
 			t.Run(c.name+"/"+string(mode), func(t *testing.T) {
 				t.Parallel()
-				if c.noExit != "" && mode == pawl.Exit {
-					mu.Lock()
-					defer mu.Unlock()
-					swept++
-					t.Skip(c.noExit)
-				}
 				report := pawltest.Sweep(t, c.scenario(t, mode))
 				mu.Lock()
 				defer mu.Unlock()

@@ -10,8 +10,6 @@ import (
 	"github.com/pawl-dev/pawl/pawltest"
 )
 
-const noEarlierPoint = "under Exit a child keeps its newest checkpoint only: no earlier one to fork from"
-
 type levelKey struct{}
 
 // levelOf is how deep the graphs of a scenario run inside others.
@@ -47,7 +45,7 @@ func sweepInside(t *testing.T) []sweepCase {
 		{name: "deferred-called-stateless", drive: atDepth(sweepDeferred(t), nest.Level{Depth: 1, Called: true, Mode: pawl.Stateless})},
 		{name: "conflict-inside", drive: atDepth(sweepConflict(t), nest.Level{Depth: 1}), discards: true},
 		{name: "failure-inside", drive: atDepth(sweepFailure(t, steps("sibling"), (*sweepThread).Resume), nest.Level{Depth: 1, Called: true})},
-		{name: "fork-edit-replay-inside", drive: atDepth(sweepTravel(t), nest.Level{Depth: 1}), noExit: noEarlierPoint},
+		{name: "fork-edit-replay-inside", drive: atDepth(sweepTravel(t), nest.Level{Depth: 1})},
 		{name: "function-called", drive: sweepFunc(nest.Level{})},
 		{name: "function-in-functions", drive: sweepFunc(nest.Level{Depth: 2})},
 	}
@@ -106,9 +104,6 @@ func payInside() (all []payCase) {
 			continue
 		}
 		drive := c.drive
-		if c.name == "pay-redo" { // it goes back to before the payment
-			c.noExit = noEarlierPoint
-		}
 		c.name += "-inside"
 		c.drive = func(p *sweepPay, t *testing.T) sweepDrive { return atDepth(drive(p, t), l) }
 		all = append(all, c)
