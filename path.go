@@ -46,7 +46,19 @@ func (t *Thread) pages(r *records.Reader, in Path) (func(before int64, limit int
 
 // family is a snapshot with those of the children that its tasks began, as they stand, at all depths.
 func (t *Thread) family(r *records.Reader, seen *local.Seen, s *records.Stored) (*Snapshot, error) {
-	out, err := t.snapshot(r, seen, s)
+	return familyOf(r, s, func(s *records.Stored) (*Snapshot, error) { return t.snapshot(r, seen, s) }, func(f *core.Frame) (*records.Stored, error) {
+		heads, err := r.NestedIn(f, 0, 1)
+		if err != nil || len(heads) == 0 {
+			return nil, err
+		}
+		return heads[0], nil
+	})
+}
+
+// familyOf is a checkpoint as it is shown, with the heads of its tasks' children; nil: one has none.
+func familyOf(r *records.Reader, s *records.Stored, show func(*records.Stored) (*Snapshot, error),
+	head func(*core.Frame) (*records.Stored, error)) (*Snapshot, error) {
+	out, err := show(s)
 	if err != nil {
 		return nil, err
 	}
@@ -55,17 +67,18 @@ func (t *Thread) family(r *records.Reader, seen *local.Seen, s *records.Stored) 
 		return nil, err
 	}
 	for _, f := range frames {
-		heads, err := r.NestedIn(f, 0, 1)
+		h, err := head(f)
 		if err != nil {
 			return nil, err
 		}
-		for _, head := range heads {
-			child, err := t.family(r, seen, head)
-			if err != nil {
-				return nil, err
-			}
-			out.adopt(f, depthOf(s.Checkpoint.Frame), child)
+		if h == nil {
+			continue
 		}
+		child, err := familyOf(r, h, show, head)
+		if err != nil {
+			return nil, err
+		}
+		out.adopt(f, depthOf(s.Checkpoint.Frame), child)
 	}
 	return out, nil
 }

@@ -245,29 +245,8 @@ func (t *Thread) headAt(seq int64) func(context.Context) (*Snapshot, error) {
 
 // familyAt is a checkpoint, with those of the children that its tasks had begun as they stood at a fact.
 func (t *Thread) familyAt(r *records.Reader, s *records.Stored, seq int64) (*Snapshot, error) {
-	out, err := t.bareOf(r, s, core.Public)
-	if err != nil {
-		return nil, err
-	}
-	frames, err := r.Frames(s.Checkpoint.N)
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range frames {
-		head, err := r.NestedAt(f, seq)
-		if err != nil {
-			return nil, err
-		}
-		if head == nil {
-			continue
-		}
-		child, err := t.familyAt(r, head, seq)
-		if err != nil {
-			return nil, err
-		}
-		out.adopt(f, depthOf(s.Checkpoint.Frame), child)
-	}
-	return out, nil
+	return familyOf(r, s, func(s *records.Stored) (*Snapshot, error) { return t.bareOf(r, s, core.Public) },
+		func(f *core.Frame) (*records.Stored, error) { return r.NestedAt(f, seq) })
 }
 
 // errLeft and errEnded end streams.
