@@ -52,6 +52,7 @@ type loop struct {
 
 	superStepLimit time.Duration // 0: none
 
+	made       bool // the head is a merge of this start: it is stored as it is here, with nothing read under another type
 	waited     bool // the head is where the run stood waiting
 	steps      int  // super-steps since this start
 	mu         sync.Mutex
@@ -169,7 +170,7 @@ func (l *loop) merge(ctx context.Context, r *round) (*core.Stop, error, error) {
 
 func (l *loop) advance(next *core.Checkpoint) {
 	before := l.pos.Head
-	if l.pos.Head, l.pos.Ended = next, nil; !l.stateless {
+	if l.pos.Head, l.pos.Ended, l.made = next, nil, true; !l.stateless {
 		clear(l.pos.Steps)
 		clear(l.pos.Questions)
 		clear(l.pos.Children)

@@ -69,6 +69,7 @@ func (r *round) into(next *core.Checkpoint, results []core.Result) {
 			next.Merged = append(next.Merged, results[i])
 		}
 	}
+	next.Told = r.loop.made && len(next.Merged) == 1 && r.loop.topology.Tells(r.loop.pos.Head, next, &next.Merged[0])
 }
 
 // sync says whether what was committed is stored.

@@ -34,6 +34,7 @@ type Checkpoint struct {
 	Graph   int                 // which of the run's graphs it was made under
 	Frame   *Frame              // the run of a child that it belongs to; nil: it is the thread's own
 	Merged  []Result            // of its super-step: those that no row of their own tells, in plan order
+	Told    bool                // Merged is what the difference from the parent tells
 	Quiet   bool                // no task of its super-step wrote anything
 }
 

@@ -26,7 +26,7 @@ type checkpointBody struct {
 	Later   []string            `json:"l"`
 	Joins   map[string][]string `json:"j"`
 	Visited string              `json:"z"` // bits over the topology's nodes, hex
-	Merged  []mergedBody        `json:"u"`
+	Merged  mergedList          `json:"u"`
 	Quiet   bool                `json:"q"`
 }
 

@@ -162,3 +162,30 @@ func TestFillTakesBoth(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A checkpoint that tells by its difference what its task did stores no more than that. What listed it before is read as
+// ever.
+func TestToldByTheDifference(t *testing.T) {
+	t.Parallel()
+	cp := withValues(&core.Checkpoint{N: 2, ID: "01890a5d-ac96-774b-bcce-b302099a8057", Parent: 1, Source: core.SourceLoop, Run: 1, Told: true},
+		core.NewSet([]byte("5")))
+	cp.Merged = []core.Result{{Task: core.Task{Node: "ping", Index: -1}, Writes: []core.Write{{Channel: "n", Op: core.OpAdd, Data: []byte("4")}}}}
+	row, err := Box{}.CheckpointRow(threadN, cp, graph())
+	if got, want := string(must(t, row, err).Body[5:]), `{"p":1,"r":1,"s":"loop","v":{"n":[5]},"u":1}`; got != want {
+		t.Errorf("written as %s; want %s", got, want)
+	}
+	for body, want := range map[string]mergedList{
+		`1`: {{told: true}}, `[["ping"]]`: {{node: "ping", index: -1, writes: []mergedWrite{}}}, `2`: nil, `{}`: nil, `[1]`: nil,
+	} {
+		row.Body = sealed(formatPlain, []byte(`{"r":1,"s":"loop","u":`+body+`}`)...)
+		s, err := Box{}.ReadCheckpoint(threadID, row)
+		if want == nil {
+			var d *DamagedError
+			if s != nil || !errors.As(err, &d) {
+				t.Errorf("%s was read: %v", body, err)
+			}
+		} else if err != nil || !reflect.DeepEqual(s.merged, []mergedBody(want)) {
+			t.Errorf("%s came back as %+v, %v", body, s, err)
+		}
+	}
+}

@@ -129,11 +129,11 @@ func samples(t testing.TB, b Box) []sample {
 		}},
 	}
 	merged := []mergedBody{
-		{"ping", -1, false, []mergedWrite{{channel: "n"}}},
+		{"ping", -1, false, []mergedWrite{{channel: "n"}}, false},
 		{"pong", 1, true, []mergedWrite{
 			{channel: "list", op: core.OpAdd, ref: Ref{Data: []byte(`["a"]`)}}, {channel: "n", op: core.OpClear, took: true},
 			{channel: "list", op: core.OpAdd, ref: Ref{N: 8}},
-		}},
+		}, false},
 	}
 	put(Checkpoint, &Stored{Checkpoint: cp, Refs: map[string]Ref{"n": {N: 9}}, merged: merged}, func(row storage.Row) (any, error) {
 		s, err := b.ReadCheckpoint(threadID, row)

@@ -1,22 +1,36 @@
 package records
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/pawl-dev/pawl/internal/core"
 )
 
 // mergedBody is what one task did, in the checkpoint that merged it: the node, the place among the sends if it is one,
-// true if the result is of an earlier task, then the writes. A write that is the checkpoint's version of its channel is the channel's name alone; any other is the
-// name, the form, and the version or data.
+// true if the result is of an earlier task, then the writes. A write that is the checkpoint's version of its channel is the
+// channel's name alone; any other is the name, the form, and the version or data.
 type mergedBody struct {
 	node   string
 	index  int
 	cached bool
 	writes []mergedWrite
+	told   bool // nothing of this is stored: the checkpoint's difference from its parent tells it
+}
+
+// mergedList is the number 1 instead of the one result that the checkpoint tells by its difference.
+type mergedList []mergedBody
+
+func (l *mergedList) UnmarshalJSON(doc []byte) error {
+	if string(doc) == "1" {
+		*l = mergedList{{told: true}}
+		return nil
+	}
+	return json.Unmarshal(doc, (*[]mergedBody)(l))
 }
 
 type mergedWrite struct {
@@ -30,6 +44,9 @@ const tookMark = "t"
 
 // appendMerged writes the results that no row of their own tells.
 func appendMerged(out []byte, cp *core.Checkpoint, t *core.Topology) ([]byte, error) {
+	if cp.Told && len(cp.Merged) == 1 {
+		return append(out, `,"u":1`...), nil
+	}
 	for i := range cp.Merged {
 		r := &cp.Merged[i]
 		if i == 0 {
@@ -133,35 +150,94 @@ func (r *Reader) results(s *Stored) ([]core.Ended, error) {
 	if err != nil || before == nil {
 		return nil, err
 	}
-	ids := map[string]core.Task{}
 	path := ""
 	if f := before.Checkpoint.Frame; f != nil {
 		path = f.Path
 	}
-	for _, task := range core.Plan(before.Checkpoint, core.ID("thread", r.Info.Tenant, r.Info.ID), path) {
-		ids[task.Node+"/"+strconv.Itoa(task.Index)] = task
-	}
+	due := core.Plan(before.Checkpoint, core.ID("thread", r.Info.Tenant, r.Info.ID), path)
 	out := make([]core.Ended, len(s.merged))
 	for i, m := range s.merged {
 		e := &out[i]
-		e.Checkpoint, e.Result.Task = before.Checkpoint.N, ids[m.node+"/"+strconv.Itoa(m.index)]
-		e.Result.Cached = m.cached
-		e.Seq = s.Checkpoint.Seq - int64(len(s.merged)-i)
-		if e.Result.Task.ID == "" {
-			return nil, &DamagedError{Kind: Checkpoint, Where: s.Checkpoint.ID, Err: fmt.Errorf("it merged node %q, which was not due", m.node)}
-		}
-		for _, w := range m.writes {
-			if w.op == 0 {
-				w.ref = s.Refs[w.channel]
-			}
-			write, err := r.written(w)
-			if err != nil {
-				return nil, err
-			}
-			e.Result.Writes = append(e.Result.Writes, write)
+		e.Checkpoint, e.Seq = before.Checkpoint.N, s.Checkpoint.Seq-int64(len(s.merged)-i)
+		if e.Result, err = r.result(before, s, due, m); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
+}
+
+func (r *Reader) result(before, s *Stored, due []core.Task, m mergedBody) (core.Result, error) {
+	out := core.Result{Cached: m.cached}
+	i := slices.IndexFunc(due, func(t core.Task) bool { return m.told || t.Node == m.node && t.Index == m.index })
+	if i < 0 {
+		return out, &DamagedError{Kind: Checkpoint, Where: s.Checkpoint.ID, Err: fmt.Errorf("it merged node %q, which was not due", m.node)}
+	}
+	if out.Task = due[i]; m.told {
+		var err error
+		out.Writes, err = r.difference(before, s)
+		return out, err
+	}
+	for _, w := range m.writes {
+		if w.op == 0 {
+			w.ref = s.Refs[w.channel]
+		}
+		write, err := r.written(w)
+		if err != nil {
+			return out, err
+		}
+		out.Writes = append(out.Writes, write)
+	}
+	return out, nil
+}
+
+// difference is what the one task between two checkpoints wrote.
+func (r *Reader) difference(before, s *Stored) ([]core.Write, error) {
+	t, err := r.Topology(s.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	var out []core.Write
+	for c := range t.Channels {
+		ch := &t.Channels[c]
+		old, now, err := r.versions(ch, before, s)
+		if err != nil {
+			return nil, err
+		}
+		if now == nil {
+			continue
+		}
+		w, told := ch.Difference(old, now)
+		if !told {
+			return nil, &DamagedError{Kind: Checkpoint, Where: s.Checkpoint.ID, Err: fmt.Errorf("what was written to channel %q is not told by what it holds", ch.Name)}
+		}
+		w.Value, out = nil, append(out, w)
+	}
+	return out, nil
+}
+
+// versions are a channel's in two checkpoints, the old one only where it matters; none if they are one version, or if the
+// channel forgot. A version that got a number between them is in place in the first and a row in the second.
+func (r *Reader) versions(ch *core.Channel, before, s *Stored) (old, now *core.Value, err error) {
+	was, had := before.Refs[ch.Name]
+	is, has := s.Refs[ch.Name]
+	if !has || had && was.N == is.N && bytes.Equal(was.Data, is.Data) {
+		return nil, nil, nil
+	}
+	if now, err = r.version(ch.Name, is); err != nil || !had || ch.Merge != core.MergeSum && (was.N == 0) == (is.N == 0) {
+		return nil, now, err
+	}
+	if old, err = r.version(ch.Name, was); err != nil || old.Op == now.Op && bytes.Equal(old.Data, now.Data) {
+		return nil, nil, err
+	}
+	return old, now, nil
+}
+
+// version reads a version without what it stands on.
+func (r *Reader) version(channel string, ref Ref) (*core.Value, error) {
+	if ref.Data != nil {
+		return core.NewSet(ref.Data), nil
+	}
+	return r.own(channel, ref.N)
 }
 
 func (r *Reader) written(w mergedWrite) (core.Write, error) {
