@@ -41,13 +41,13 @@ func interrupts(questions []pawl.Question) []Interrupt {
 	return out
 }
 
-// Message is a whole message that a task wrote, or a token of one that is being made. What is said of where it comes from
+// Message is a whole message that a task wrote or pushed, or a token of one that is being made. What is said of where it comes from
 // are the Chunk's fields and these, and nothing that the run was given.
 type Message struct {
 	ID    string          `json:"id,omitempty"`
 	Node  string          `json:"node"`
 	Task  string          `json:"task"`
-	Try   int             `json:"try,omitempty"`   // of a token: a later try of the node begins the message anew
+	Try   int             `json:"try,omitempty"`   // of a token, and of what is pushed: a later try of the node begins anew
 	Token *Token          `json:"token,omitempty"` // nil: the message is whole
 	Whole json.RawMessage `json:"whole,omitempty"`
 }

@@ -1,8 +1,10 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/pawl-dev/pawl"
 )
@@ -14,25 +16,78 @@ type Token struct {
 	Text    string `json:"text"`    // what it adds
 }
 
-const tokenEvent = "pawl.token"
+const (
+	tokenEvent   = "pawl.token"
+	messageEvent = "pawl.message"
+)
 
 // Say tells a token from inside a node, as [pawl.Emit] tells an event. The whole message, written under that id, is not
 // shown again to those who were shown all of its tokens.
 func Say(ctx context.Context, t Token) error { return pawl.Emit(ctx, tokenEvent, t) }
+
+// NoIDError: a message was pushed without an id, by which its write would be told apart from another one. Nothing was told.
+type NoIDError struct {
+	Node string // empty: no running task
+}
+
+// Error says what to give it.
+func (e *NoIDError) Error() string {
+	return fmt.Sprintf("node %q: a message that is pushed needs an id, the same one each time the node runs, such as "+
+		"pawl.TaskKey(ctx)+\"-1\"; nothing was told", e.Node)
+}
+
+// Push tells a whole message from inside a node, before its write is merged: an object with an id, which m is encoded to.
+// Like [pawl.Emit] it stores nothing; whoever writes the message under that id, too, has it shown one time. A message that
+// is pushed again is shown again where it changed.
+func Push(ctx context.Context, m any) error {
+	doc, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("a message cannot be encoded as JSON: %w; nothing was told", err)
+	}
+	if idOf(doc) == "" {
+		refused := &NoIDError{}
+		if t, ok := pawl.TaskFrom(ctx); ok {
+			refused.Node = t.Info().Node
+		}
+		return refused
+	}
+	return pawl.Emit(ctx, messageEvent, json.RawMessage(doc))
+}
 
 // telling is how much of a message was shown. A whole one, or one that was in the state, is not shown again.
 type telling struct {
 	whole bool
 	try   int
 	next  int // index of the next token; -1: some were missed
+
+	pushed []byte // as it was shown before its write was
+	task   string // that wrote it
 }
 
 func (p *projection) said() {
-	e := p.event
-	if e.Name != tokenEvent {
+	switch e := p.event; e.Name {
+	case tokenEvent:
+		p.token()
+	case messageEvent:
+		p.pushed()
+	default:
 		p.show(Custom, Said{Name: e.Name, Value: e.Data, Node: e.Node, Task: e.Task, Try: e.Try})
+	}
+}
+
+// pushed shows a message that its node has not written yet. A watcher may be told of the write first.
+func (p *projection) pushed() {
+	e := p.event
+	id := idOf(e.Data)
+	if at := p.told[id]; at != nil && (at.task == e.Task || bytes.Equal(at.pushed, e.Data)) {
 		return
 	}
+	p.told[id] = &telling{whole: true, pushed: e.Data}
+	p.show(Messages, Message{ID: id, Node: e.Node, Task: e.Task, Try: e.Try, Whole: e.Data})
+}
+
+func (p *projection) token() {
+	e := p.event
 	var t Token
 	if json.Unmarshal(e.Data, &t) != nil {
 		return
@@ -68,12 +123,12 @@ func (p *projection) messages(doc json.RawMessage) {
 			id = p.event.Task // its tokens were said under that
 		}
 		if at := p.told[id]; id != "" && at != nil && (at.whole || at.next > 0) {
-			at.whole = true
+			at.whole, at.task = true, p.event.Task
 			p.parts++
 			continue
 		}
 		if id != "" {
-			p.told[id] = &telling{whole: true}
+			p.told[id] = &telling{whole: true, task: p.event.Task}
 		}
 		p.show(Messages, Message{ID: id, Node: p.event.Node, Task: p.event.Task, Whole: m})
 	}

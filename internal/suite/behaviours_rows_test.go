@@ -18,13 +18,6 @@ func behaviours() []scenario {
 	return slices.Concat(buildRows(), flowRows(), saveRows(), failRows(), stopRows(), givenRows(), parentRows(), storedRows(), strictRows(), askRows(), stateRows(), childRows(), streamRows(), restRows(), cacheRows(), privateRows())
 }
 
-func waiting(why string, ids ...string) (out []scenario) {
-	for _, id := range ids {
-		out = append(out, scenario{id: id, waits: why})
-	}
-	return out
-}
-
 func foreign(why string, ids ...string) (out []scenario) {
 	for _, id := range ids {
 		out = append(out, scenario{id: id, foreign: why})
@@ -202,13 +195,12 @@ func restRows() []scenario {
 		foreign(noSaver, "SAV-59..65", "SAV-82..89", "SAV-90"),
 		foreign(jsonOnly, "SER-04"), []scenario{{id: "SER-06", run: each(rowEncrypted)}},
 		[]scenario{
-			{id: "PRE-01", run: rowMessages}, {id: "PRE-03", run: each(rowUnknownTool)}, {id: "PRE-04", run: each(rowToolErrors)},
+			{id: "PRE-01", run: rowMessages}, {id: "PRE-02", run: each(rowPushed)}, {id: "PRE-03", run: each(rowUnknownTool)}, {id: "PRE-04", run: each(rowToolErrors)},
 			{id: "PRE-05", run: each(rowWhoIsTold)}, {id: "PRE-06", run: each(rowToolAsks)}, {id: "PRE-10", run: rowInjected},
 			{id: "PRE-11", run: each(rowLoopEnds), differs: "giving up fails the run, and a call without a result is told as not known"},
 			{id: "PRE-12", run: each(rowEditedCall)},
 			{id: "PRE-13", run: each(rowReviewed), differs: "each call is a question of its own, so no count can be wrong"},
 		},
-		waiting("messages that are told while a node runs (push_message)", "PRE-02"),
 		foreign(noParent, "PRE-08"), foreign("a tool returns one result: the type has no room for two, or for none", "PRE-09"),
 		drawRows())
 }
