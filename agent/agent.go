@@ -156,6 +156,9 @@ func (l *loop) reply(ctx context.Context, r Request) (Message, error) {
 	}
 	id, n := messageID(ctx), 0
 	return m.Speak(ctx, r, func(text string) error {
+		if ctx.Err() != nil { // a model that does not look at it stops here
+			return context.Cause(ctx)
+		}
 		n++
 		return stream.Say(ctx, stream.Token{Message: id, Index: n - 1, Text: text})
 	})
