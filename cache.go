@@ -21,7 +21,7 @@ import (
 //
 // A result is of one declared Version of the node, under one state type: declare another Version when the node, or what
 // its key means, changes. A node that is declared to ask, to act or to call children is not cached, nor is a task that
-// took a Once. Clear results before their time with [Engine.ClearCache]. Without storage nothing is kept.
+// took a Once or set an Untracked. Clear results before their time with [Engine.ClearCache]. Without storage nothing is kept.
 func Cache(ttl time.Duration) NodeOption {
 	return option("Cache", func(c *nodeConfig) {
 		if c.cache = ttl; ttl <= 0 {
@@ -97,7 +97,7 @@ func (d *def[S]) reuse(ctx context.Context, t *Task, n *node[S], g *seal, in cor
 		return out, err
 	}
 	if had == nil {
-		if out, err = d.enter(ctx, t, n, g, in); err == nil && t.Waiting() == nil && !slices.ContainsFunc(out.Writes, took) {
+		if out, err = d.enter(ctx, t, n, g, in); err == nil && t.Waiting() == nil && !slices.ContainsFunc(out.Writes, took) && len(t.heldNow()) == 0 {
 			out.Keep = &core.Cached{Key: key, TTL: n.cache, Writes: slices.Clone(out.Writes), Gotos: t.gone()}
 		}
 		return out, err

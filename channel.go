@@ -32,6 +32,7 @@ type rule struct {
 	whole  reflect.Type // whose JSON a whole value is
 	delta  reflect.Type // whose JSON a stored delta is; nil: there are none
 	null   bool         // null is a value
+	live   bool         // nothing of it is stored
 	fold   func(old, items []byte) ([]byte, error)
 }
 

@@ -86,10 +86,11 @@ func (r *Result[C]) Added() (*C, error) { return r.added() }
 // A node may call one child once an entry; further calls need a Key. Without a running task (a plain test of the node)
 // Call runs the child without storage.
 func (c Child[C]) Call(ctx context.Context, in *C, options ...Opt) (*Result[C], error) {
-	return c.call(ctx, func() *C { return in }, collect(options).key)
+	return c.call(ctx, in, func() *C { return in }, collect(options).key)
 }
 
-func (c Child[C]) call(ctx context.Context, in func() *C, key string) (*Result[C], error) {
+// call makes the input once a run of the child. given is what this entry has of it before, for its live values.
+func (c Child[C]) call(ctx context.Context, given *C, in func() *C, key string) (*Result[C], error) {
 	if err := c.Fault(); err != nil {
 		return nil, err
 	}
@@ -97,14 +98,18 @@ func (c Child[C]) call(ctx context.Context, in func() *C, key string) (*Result[C
 	if s == nil {
 		return c.plain(ctx, in())
 	}
-	l, err := s.child(ctx, calling{name: c.name, key: key, def: c.graph.def, input: func() ([]core.Write, error) {
-		return c.graph.def.layout.input(c.graph.def.layout.literal(in()))
-	}})
+	layout := c.graph.def.layout
+	l, err := s.child(ctx, calling{
+		name: c.name, key: key, def: c.graph.def, held: func() map[string]any { return layout.literally(given) },
+		input: func() ([]core.Write, error) {
+			given = in()
+			return layout.input(layout.literal(given))
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
 	r := &Result[C]{State: new(C)}
-	layout := c.graph.def.layout
 	r.added = func() (*C, error) {
 		values, err := l.added(ctx)
 		if err != nil {
@@ -113,7 +118,7 @@ func (c Child[C]) call(ctx context.Context, in func() *C, key string) (*Result[C
 		out := new(C)
 		return out, layout.load(out, values)
 	}
-	return r, layout.load(r.State, l.pos.Head.Values)
+	return r, layout.loadWith(r.State, l.pos.Head.Values, l.held)
 }
 
 // plain runs the child where nothing is kept.
@@ -142,7 +147,7 @@ func Sub[P, C any](c Child[C], in func(*P) *C, out func(*P, *Result[C]) error, o
 	n := newNode[P](c.name, core.KindChild, append([]NodeOption{Uses(c)}, opts...))
 	if in != nil && out != nil {
 		n.run = func(ctx context.Context, s *P, _ []byte, g *seal) error {
-			r, err := c.call(ctx, func() *C {
+			r, err := c.call(ctx, nil, func() *C {
 				g.Enter("in")
 				defer g.Leave()
 				return in(s)

@@ -150,6 +150,9 @@ func (d *def[S]) enter(ctx context.Context, t *Task, n *node[S], g *seal, in cor
 	if out.Writes, err = written(b, err); err == nil && strict {
 		err = unchanged(n.name, b)
 	}
+	if err == nil && t != nil && d.layout.stored < len(d.layout.fields) {
+		t.keepsHeld(b.held())
+	}
 	return out, err
 }
 

@@ -32,6 +32,52 @@ type Order struct {
 	Log   pawl.Append[string] `json:"log"`
 }
 
+// Conn is a client, of which nothing is stored.
+type Conn struct{ name string }
+
+func (c *Conn) Close() { fmt.Println("closed", c.name) }
+
+type Report struct {
+	Conn pawl.Untracked[*Conn] `json:"conn"`
+	Rows pawl.Append[string]   `json:"rows"`
+}
+
+// conn is the client of the run, opened where there is none: in front, after a pause, after a crash.
+func (s *Report) conn() *Conn {
+	c, ok := s.Conn.Get()
+	if !ok {
+		c = &Conn{"crm"}
+		s.Conn.Set(c)
+	}
+	return c
+}
+
+// A live value is shared by the nodes of a run, and not stored.
+func ExampleUntracked() {
+	read := func(name string) func(context.Context, *Report) error {
+		return func(_ context.Context, s *Report) error {
+			s.Rows.Add(name + " by " + s.conn().name)
+			return nil
+		}
+	}
+	g, err := pawl.New[Report]("report").Node("sales", read("sales")).Node("stock", read("stock")).
+		Path(pawl.Start, "sales", "stock").Build()
+	if err != nil {
+		log.Fatal(err)
+	}
+	out, err := g.Thread(engine(), "r-1").Run(context.Background(), &Report{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(out.Values))
+	if c, ok := out.State.Conn.Get(); ok {
+		c.Close()
+	}
+	// Output:
+	// {"rows":["sales by crm","stock by crm"]}
+	// closed crm
+}
+
 // A node that asks: it runs again on the answer, and what stands in a step does not.
 func Example() {
 	approve := pawl.Interrupt[string, bool]{Name: "approve"}

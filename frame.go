@@ -35,6 +35,7 @@ type calling struct {
 	name, key string
 	def       core.Def
 	input     func() ([]core.Write, error)
+	held      func() map[string]any // live values that come with the input, as far as it is made
 }
 
 // child runs a child of the task until it stops, from where it stands, and returns its loop once it is done.
@@ -72,6 +73,8 @@ func (s *scope) child(ctx context.Context, c calling) (*loop, error) {
 		if err := l.open(ctx, c, pos); err != nil {
 			return nil, err
 		}
+	} else {
+		l.held = c.held()
 	}
 	t.mu.Lock()
 	t.kids.nested[id] = l.pos
@@ -154,6 +157,7 @@ func (l *loop) open(ctx context.Context, c calling, before *core.Position) error
 	if err != nil {
 		return fmt.Errorf("child %q was not started: %w", c.name, err)
 	}
+	l.held = c.held()
 	for _, w := range input {
 		if err := core.CheckSize(fmt.Sprintf("node %q: the input of child %q, channel %q", l.under.spec.Node, c.name, w.Channel), w.Data); err != nil {
 			return err

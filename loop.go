@@ -46,6 +46,7 @@ type loop struct {
 	taken     []*core.Question           // whose answers came with this start
 	live      *ring                      // of the thread, in the root; nil: nobody hears custom events
 	heads     map[int64]*core.Checkpoint // without storage: what children remember
+	held      map[string]any             // live values, by channel; replaced at a merge, never changed
 
 	afterDrift bool // a person resumed after drift: the newest question is asked whatever it says
 	breaks     core.Breaks
@@ -141,7 +142,8 @@ func (l *loop) merge(ctx context.Context, r *round) (*core.Stop, error, error) {
 	head := l.pos.Head
 	results := r.results
 	next, err := core.Apply(head, l.topology, l.def.Fold, results)
-	if err != nil {
+	held, apart := r.held()
+	if err = cmp.Or(err, apart); err != nil {
 		cause := causeOf(err)
 		if conflict := (*core.ConflictError)(nil); errors.As(err, &conflict) {
 			cause = core.CauseConflict
@@ -165,6 +167,7 @@ func (l *loop) merge(ctx context.Context, r *round) (*core.Stop, error, error) {
 		r.keepInside()
 	}
 	l.advance(next)
+	l.held = held
 	return c.Stop, why, nil
 }
 

@@ -156,7 +156,8 @@ type runConfig struct {
 	sink    func(Event)
 	reason  string
 
-	superStep time.Duration // limit of each; 0: the graph's
+	superStep time.Duration  // limit of each; 0: the graph's
+	held      map[string]any // live values of the input
 }
 
 func configured(options []RunOption) *runConfig {

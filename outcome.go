@@ -101,6 +101,8 @@ type Outcome struct {
 	Dropped    []string        `json:"dropped,omitempty"`    // nodes whose finished work a new run left behind, unmerged; of EditAs those that were due and are not named
 	Superseded []*ChangedError `json:"-"`                    // answers that landed on a question that had changed
 	Unused     []Question      `json:"unused,omitempty"`     // answered, and not asked any more by the node that then ended
+
+	held map[string]any // live values, for the state of an OutcomeOf
 }
 
 // RunInfo is one attempt of one run.

@@ -104,7 +104,7 @@ func under(run *core.Run, d core.Def) int {
 
 // start makes a run's first checkpoints: its input on top of the state before, and, if the graph's first routes allow,
 // the first real snapshot. A route that fails is left to the loop, which reports it.
-func (t *Thread) start(ctx context.Context, d core.Def, fresh func() (int64, string), run *core.Run, before *core.Checkpoint) []*core.Checkpoint {
+func (t *Thread) start(ctx context.Context, d core.Def, fresh func() (int64, string), run *core.Run, before *core.Checkpoint, held map[string]any) []*core.Checkpoint {
 	topology := d.Topology()
 	first := &core.Checkpoint{
 		Step: -1, Source: core.SourceInput, Run: run.N, Graph: len(run.Graphs) - 1, Due: []core.Due{{Node: core.Start}},
@@ -117,7 +117,7 @@ func (t *Thread) start(ctx context.Context, d core.Def, fresh func() (int64, str
 		}
 	}
 	first.N, first.ID = fresh()
-	l := t.newLoop(d, &core.Position{Run: run}, nil, &runConfig{})
+	l := t.newLoop(d, &core.Position{Run: run}, nil, &runConfig{held: held})
 	l.mint = fresh
 	return l.opening(ctx, first)
 }
@@ -149,7 +149,7 @@ func (t *Thread) startAgain(ctx context.Context, d core.Def, home *local.Home, h
 			return nil, nil, err
 		}
 	}
-	cps := t.start(ctx, d, home.Fresh, run, before)
+	cps := t.start(ctx, d, home.Fresh, run, before, nil)
 	home.Queue(cps)
 	pos := &core.Position{Run: run, Head: cps[len(cps)-1]}
 	if run.Mode != Sync {
@@ -235,7 +235,7 @@ func (t *Thread) accept(ctx context.Context, d core.Def, run *core.Run, cfg *run
 	if v.from != nil {
 		run.Before = v.from.N
 	}
-	cps := t.start(ctx, d, home.Fresh, run, v.from)
+	cps := t.start(ctx, d, home.Fresh, run, v.from, cfg.held)
 	b := local.Batch{Graph: d.Topology(), Runs: []*core.Run{run}, Withdraw: len(v.Open) > 0}
 	b.Do = t.flowing(run.Version(), t.eng.consenting(t.of(ctx, VerbRun, run, cfg.reason)))
 	if run.Mode == Sync {
@@ -342,7 +342,7 @@ func (t *Thread) claiming(ctx context.Context, verb Verb, do func() (*Outcome, e
 func (t *Thread) runUnkept(ctx context.Context, d core.Def, run *core.Run, cfg *runConfig) (*Outcome, error) {
 	l := t.newLoop(d, &core.Position{Run: run}, nil, cfg)
 	l.sink = nil
-	cps := t.start(ctx, d, l.fresh, run, nil)
+	cps := t.start(ctx, d, l.fresh, run, nil, cfg.held)
 	l.starting(cps, nil).pos.Head, l.sink = cps[len(cps)-1], cfg.sink
 	ctx, leave, err := t.eng.enter(ctx, t.id, run.N)
 	if err != nil {

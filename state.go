@@ -24,6 +24,7 @@ type layout struct {
 	to     reflect.Type // pointers to it
 	fields []layoutField
 	names  []string
+	stored int // so many fields, which stand in front, are the topology's channels; the others hold live values
 }
 
 type layoutField struct {
@@ -34,6 +35,7 @@ type layoutField struct {
 	index        []int
 	optional     bool
 	private      bool
+	unguarded    bool // an Untracked that several tasks may set
 	was          []string
 	upgrades     map[string]upgrade // by the type of what is stored
 	whole, delta *schema.Schema
@@ -46,11 +48,14 @@ func layoutOf(t reflect.Type) (*layout, error) {
 	}
 	l := &layout{of: t, to: reflect.PointerTo(t)}
 	faults := l.add(t, t.Name(), nil)
+	slices.SortStableFunc(l.fields, liveLast)
 	for _, f := range l.fields {
 		if j := slices.Index(l.names, f.name); j >= 0 {
 			faults = append(faults, fmt.Errorf("%s and %s have the same json name %q", l.fields[j].at, f.at, f.name))
 		}
-		l.names = append(l.names, f.name)
+		if l.names = append(l.names, f.name); !f.live {
+			l.stored++
+		}
 	}
 	faults = append(faults, l.renamed()...)
 	if len(faults) > 0 {
@@ -97,7 +102,9 @@ func (l *layout) add(t reflect.Type, at string, index []int) (faults []error) {
 func (f *layoutField) describe(c channel) error {
 	f.rule = c.rule()
 	f.key, _ = json.Marshal(f.name) // a string always has a JSON form
-	f.key = append(f.key, ':')
+	if f.key = append(f.key, ':'); f.live {
+		return nil
+	}
 	if t := f.rule.whole; f.merge == core.MergeAppend && t.Elem().Kind() == reflect.Uint8 || t.Kind() == reflect.Uint8 && f.fold != nil {
 		return fmt.Errorf("%s would be a list of bytes, which JSON writes as one string; use pawl.Last[[]byte] or a wider integer", f.at)
 	}
@@ -111,10 +118,10 @@ func (f *layoutField) describe(c channel) error {
 	return err
 }
 
-// channels returns the channels in the order of the fields.
+// channels returns the channels that are stored, in the order of the fields.
 func (l *layout) channels() []core.Channel {
-	out := make([]core.Channel, len(l.fields))
-	for i, f := range l.fields {
+	out := make([]core.Channel, l.stored)
+	for i, f := range l.fields[:l.stored] {
 		out[i] = core.Channel{Name: f.name, Merge: f.merge, Type: schema.Shape(f.rule.whole), Number: f.number, Optional: f.optional, Private: f.private,
 			Was: f.was, From: slices.Sorted(maps.Keys(f.upgrades))}
 	}
@@ -124,7 +131,7 @@ func (l *layout) channels() []core.Channel {
 // fingerprint tells states apart whose channels do not mean the same in every way.
 func (l *layout) fingerprint() string {
 	var out strings.Builder
-	for _, f := range l.fields {
+	for _, f := range l.fields[:l.stored] {
 		fmt.Fprintf(&out, "%q %s %s\n", f.name, f.merge, schema.FingerprintOf(f.rule.whole))
 	}
 	return out.String()
@@ -296,7 +303,7 @@ func (b *binding) take(i int, doc []byte) error {
 // encode writes all channels that hold something as a JSON object, in the order of the channels.
 func (l *layout) encode(values []*core.Value) ([]byte, error) {
 	out := []byte{'{'}
-	for i, f := range l.fields {
+	for i, f := range l.fields[:l.stored] {
 		if i >= len(values) || !values[i].Has() {
 			continue
 		}
@@ -326,11 +333,16 @@ func (l *layout) fold(channel string, old, items []byte) ([]byte, error) {
 }
 
 // load makes a new *S show values outside of a run. Everything is decoded now, and writes are refused.
-func (l *layout) load(state any, values []*core.Value) error {
+func (l *layout) load(state any, values []*core.Value) error { return l.loadWith(state, values, nil) }
+
+// loadWith is load with live values.
+func (l *layout) loadWith(state any, values []*core.Value, held map[string]any) error {
 	if _, err := l.open(state, nil); err != nil {
 		return err
 	}
-	b := l.bind(state, values, newSeal("", nil))
+	g := newSeal("", nil)
+	g.held = held
+	b := l.bind(state, values, g)
 	b.seal.Enter("outcome")
 	var faults []error
 	for i, c := range b.chans {
@@ -415,6 +427,7 @@ func differs[T any](c *cell, live *T) (bool, error) {
 type seal struct {
 	guard.Seal
 	bound binding
+	held  map[string]any // live values that the state shows, by channel; nobody changes it
 }
 
 // newSeal returns the seal of a node's task. late is told of writes after close; it may be nil.

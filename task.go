@@ -36,6 +36,7 @@ type Task struct {
 	cp     int64                     // the checkpoint that all of it hangs from
 	calls  []string                  // what the node itself sent out in this entry, as far as somebody watches
 
+	held   []liveValue    // live values that the node set, once it returned
 	leaves []*core.Cached // what stateless children of it leave to others
 
 	kids  *kids // nil: it has no children
@@ -222,7 +223,7 @@ func (t *Task) mayStillAsk() []*core.Question {
 func (t *Task) enter(ctx context.Context) context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.booked, t.open, t.fatal, t.over, t.calls, t.gotos = nil, nil, nil, false, nil, nil
+	t.booked, t.open, t.fatal, t.over, t.calls, t.gotos, t.held = nil, nil, nil, false, nil, nil, nil
 	if t.kids != nil {
 		t.kids = &kids{nested: t.kids.nested}
 	}
@@ -346,7 +347,7 @@ func (t *Task) sealed(node string) *seal {
 	}
 	var late func(error)
 	if t.loop != nil {
-		late = t.loop.late
+		late, g.held = t.loop.late, t.loop.held
 	}
 	g.Init(node, late)
 	t.guard = g

@@ -278,7 +278,7 @@ func (w *rewrite) input(ctx context.Context, n int, e *TaskEdit) error {
 		w.home = w.t.home(w.v, w.d)
 	}
 	w.begin(ctx, input)
-	cps := w.t.start(ctx, w.d, w.home.Fresh, w.run, w.head)
+	cps := w.t.start(ctx, w.d, w.home.Fresh, w.run, w.head, nil)
 	if len(cps) < 2 {
 		_, err := w.d.(jsonDef).led(Start, cps[0].Values, nil)
 		return refuse("its routes failed", err)

@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,12 +61,14 @@ func typed[S any](d *def[S], out *Outcome, err error) (*OutcomeOf[S], error) {
 // Run starts a run with what the literal sets, and returns when it stops: err is nil for Done and Waiting only. Failed
 // and Cancelled give the whole outcome and a *RunError.
 func (t *ThreadOf[S]) Run(ctx context.Context, in *S, options ...RunOption) (*OutcomeOf[S], error) {
-	out, err := t.run(ctx, configured(options), func(core.Def) ([]core.Write, error) {
+	cfg := configured(options)
+	out, err := t.run(ctx, cfg, func(core.Def) ([]core.Write, error) {
 		writes, err := t.def.layout.input(t.def.layout.literal(in))
 		if err != nil {
-			err = fmt.Errorf("the input cannot be read: %w", err)
+			return nil, fmt.Errorf("the input cannot be read: %w", err)
 		}
-		return writes, err
+		cfg.held = t.def.layout.literally(in)
+		return writes, nil
 	})
 	return typed(t.def, out, err)
 }
@@ -182,7 +185,7 @@ func (d *def[S]) edited(values []*core.Value, edit func(*S) error) ([]core.Write
 	if err := edit(s); err != nil {
 		return nil, err
 	}
-	if err := g.Close(); err != nil {
+	if err := cmp.Or(g.Close(), b.tracked()); err != nil {
 		return nil, err
 	}
 	return b.writes()
@@ -196,7 +199,7 @@ func (d *def[S]) read(out *Outcome) (*S, error) {
 	}
 	values, err := core.FromObject(&d.topology, out.Values)
 	if err == nil {
-		err = d.layout.load(s, d.layout.current(values))
+		err = d.layout.loadWith(s, d.layout.current(values), out.held)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pawl: thread %q: the state cannot be read: %w", out.Thread, err)
@@ -224,7 +227,7 @@ func (t *Thread) newLoop(d core.Def, pos *core.Position, host core.Host, cfg *ru
 		def: d, topology: d.Topology(), host: host, pos: pos, thread: t.identity(), name: t.id, limits: t.eng.limits,
 		atOnce: t.eng.opts.Concurrency, strict: t.eng.opts.Strict, sink: cfg.sink, late: t.eng.late,
 		parts: t.eng.opts.Parts, breaks: breaksOf(d, pos.Run), waited: cfg.waited,
-		superStepLimit: superStepOf(cfg.superStep, d),
+		superStepLimit: superStepOf(cfg.superStep, d), held: cfg.held,
 	}
 	l.root = l
 	return l
@@ -276,7 +279,7 @@ func (t *Thread) outcome(ctx context.Context, l *loop, run *core.Run, stop *core
 	out := &Outcome{
 		Thread: t.id, Graph: l.topology.Graph, Run: run.ID, Attempt: run.Attempt, Status: stop.Status, Cause: stop.Cause,
 		Reason: stop.Error, Node: stop.ErrorNode, Checkpoint: l.pos.Head.ID, Next: dueNames(l.pos.Head.Due),
-		Superseded: l.superseded, Dropped: l.dropped, Unused: l.leftOver(),
+		Superseded: l.superseded, Dropped: l.dropped, Unused: l.leftOver(), held: l.held,
 	}
 	values, err := l.def.(jsonDef).encode(l.pos.Head.Values)
 	if err != nil {

@@ -196,7 +196,7 @@ func onJournal(t *testing.T, j *journal, w *world) (values string, err error) {
 		if pos.Run == nil {
 			run := &core.Run{N: 1, ID: "run", AttemptN: 1, Status: Running, Mode: Sync, Graphs: []string{g.Digest()},
 				Input: []core.Write{{Channel: "stops", Op: core.OpSet, Data: []byte("[3,1,2]")}}}
-			if err := j.Accept(ctx, run, th.start(ctx, d, j.Fresh, run, nil)); err != nil {
+			if err := j.Accept(ctx, run, th.start(ctx, d, j.Fresh, run, nil, nil)); err != nil {
 				return "", err
 			}
 			continue

@@ -105,6 +105,8 @@ func (l *layout) upgrade(list []Upgrading) (faults []error) {
 			faults = append(faults, u.fault)
 		case i < 0:
 			faults = append(faults, fmt.Errorf("the upgrade of channel %q: there is none; there are %q", u.channel, l.names))
+		case l.fields[i].live:
+			faults = append(faults, fmt.Errorf("the upgrade of channel %q: it holds live values, so there is nothing old to read", u.channel))
 		case schema.Shape(u.to) != schema.Shape(l.fields[i].rule.whole):
 			faults = append(faults, fmt.Errorf("the upgrade of channel %q gives a %v, and a whole value of it is a %v", u.channel, u.to, l.fields[i].rule.whole))
 		case l.fields[i].upgrades[u.from] != nil:
@@ -121,7 +123,10 @@ func (l *layout) upgrade(list []Upgrading) (faults []error) {
 
 // tagged reads the field's tag.
 func (f *layoutField) tagged(tag string) error {
-	if tag == "" {
+	switch {
+	case f.live:
+		return f.taggedLive(tag)
+	case tag == "":
 		return nil
 	}
 	for _, item := range strings.Split(tag, ",") {

@@ -257,7 +257,7 @@ func (t *Thread) retry(ctx context.Context, d core.Def, cfg *runConfig) (*Outcom
 	run.N = home.NewRun()
 	pos, cps := &core.Position{Run: &run}, []*core.Checkpoint(nil)
 	if run.Kind == core.RunInput {
-		cps = t.start(ctx, d, home.Fresh, &run, v.from)
+		cps = t.start(ctx, d, home.Fresh, &run, v.from, nil)
 		pos.Head = cps[len(cps)-1]
 	} else if pos, cps, err = t.branchAgain(ctx, d, home, &run, v); err != nil {
 		return nil, err

@@ -102,6 +102,38 @@ func sweepBig(t *testing.T) sweepDrive {
 		Path(pawl.Start, "a", "b")), "t")
 }
 
+// sweepConn is a live value: it has no JSON.
+type sweepConn struct{ say func(string) string }
+
+// sweepLive has nodes that share a live value, and open one where there is none.
+func sweepLive(t *testing.T) sweepDrive {
+	use := func(name string) sweepNode {
+		return func(ctx context.Context, s *sweepState) error {
+			conn, ok := s.Conn.Get()
+			if !ok {
+				conn = &sweepConn{func(name string) string { return "said " + name }}
+				s.Conn.Set(conn)
+			}
+			said, err := pawl.Step(ctx, name, func(ctx context.Context) (string, error) {
+				pawltest.Called(ctx, name)
+				return conn.say(name), nil
+			})
+			s.Log.Add(said)
+			return err
+		}
+	}
+	ask := func(ctx context.Context, s *sweepState) error {
+		answer, err := sweepQuestion.Ask(ctx, s.Doc.Get())
+		if err == nil {
+			s.Log.Add(answer)
+		}
+		return err
+	}
+	return toTheEnd(built(t, pawl.New[sweepState]("live").
+		Node("a", use("a")).Node("b", use("b")).Node("ask", ask, pawl.Uses(sweepQuestion)).Node("c", use("c")).
+		Path(pawl.Start, "a", "b", "ask", "c")), "t")
+}
+
 // sweepDeltas writes to channels of every kind over many short super-steps, with a step now and then.
 func sweepDeltas(t *testing.T) sweepDrive {
 	node := func(ctx context.Context, s *sweepState) error {

@@ -95,6 +95,7 @@ func sweepCases(t *testing.T) []sweepCase {
 		{name: "second-run", drive: sweepSecondRun(t)},
 		{name: "big-values", drive: sweepBig(t)},
 		{name: "deltas", drive: sweepDeltas(t)},
+		{name: "live-values", drive: sweepLive(t)},
 		{name: "ask-node", drive: sweepAskNode(t)},
 		{name: "two-threads", drive: sweepTwoThreads(t)},
 		{name: "child", drive: sweepSub(t, pawl.Inherit, 1)},
@@ -152,6 +153,8 @@ type sweepState struct {
 	Note  pawl.Ephemeral[string]   `json:"note"`
 	Most  pawl.Fold[int, most]     `json:"most"`
 	Round pawl.Last[int]           `json:"round"`
+
+	Conn pawl.Untracked[*sweepConn] `json:"conn"`
 }
 
 type most struct{}
