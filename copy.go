@@ -102,7 +102,10 @@ func (t *Thread) copyTo(ctx context.Context, target *Thread, at Point, cfg *runC
 	run := copied(o.run, o.topology)
 	run.Actor, run.Reason, run.Accepted = ActorFrom(ctx).ID, cfg.reason, time.Now().UTC()
 	stop := &core.Stop{Status: Waiting}
-	if len(cp.Due) == 0 {
+	switch {
+	case o.run.Kind == core.RunEdit:
+		stop.Status = StatusNew
+	case len(cp.Due) == 0:
 		stop.Status = Done
 	}
 	home := local.NewHome(t.eng.store, o.its, t.eng.tenant, target.id, o.topology, 0)

@@ -19,7 +19,7 @@ type Status = core.Status
 // The statuses of a thread. Waiting is an outcome like Done, not an error. Crashed means that its owner died while it
 // ran.
 const (
-	StatusNew = core.StatusNew // nothing was ever run
+	StatusNew = core.StatusNew // nobody ran it: there is none, or it was only edited
 	Pending   = core.StatusPending
 	Running   = core.StatusRunning
 	Waiting   = core.StatusWaiting
@@ -112,7 +112,7 @@ type RunInfo struct {
 	Run      string     `json:"run"`
 	Attempt  string     `json:"attempt"`
 	Number   int        `json:"number"` // of the attempt, from 1
-	Kind     string     `json:"kind"`   // run, fork, replay
+	Kind     string     `json:"kind"`   // run, fork, replay; edit: nobody ran it
 	Status   Status     `json:"status"`
 	Cause    Cause      `json:"cause,omitempty"`
 	Error    string     `json:"error,omitempty"`

@@ -151,7 +151,7 @@ type rewrite struct {
 	v       *view
 	cfg     *runConfig
 	home    *local.Home
-	run     *core.Run        // the newest
+	run     *core.Run        // the newest; nil: there is none yet
 	head    *core.Checkpoint // nil: there is none yet
 	ended   []core.Ended     // beside what is due at the head
 	fresh   bool             // the run begins here
@@ -168,13 +168,12 @@ func (t *Thread) rewriting(ctx context.Context, d core.Def, cfg *runConfig) (*re
 	if err != nil {
 		return nil, err
 	}
-	w := &rewrite{t: t, d: d, v: v, cfg: cfg, home: t.home(v, d), head: v.from}
-	if v.Info == nil && cfg.head == "" {
-		w.begin(ctx, nil)
-		return w, nil
-	}
 	if err := t.legal(VerbEdit, v, cfg); err != nil {
 		return nil, err
+	}
+	w := &rewrite{t: t, d: d, v: v, cfg: cfg, home: t.home(v, d), head: v.from}
+	if v.Status == StatusNew { // nobody ran it: the first super-step begins a run
+		return w, nil
 	}
 	if v.from == nil || v.from.Run != v.Run.N {
 		return nil, &VerbError{Verb: VerbEdit, Thread: t.id, Status: v.Status, Advice: "nothing was saved of this run yet: resume it first"}
@@ -222,7 +221,9 @@ func (w *rewrite) superStep(ctx context.Context, n int, edits []TaskEdit) error 
 	if begins(edits) && (w.head == nil || !slices.Contains(dueNames(w.head.Due), Start)) {
 		return w.input(ctx, n, &edits[0])
 	}
-	if !w.fresh && len(w.batch.Runs) == 0 {
+	if w.run == nil {
+		w.begin(ctx, nil)
+	} else if !w.fresh && len(w.batch.Runs) == 0 {
 		if err := w.t.ontoGraph(w.v, w.run, w.d); err != nil {
 			return err
 		}
@@ -230,7 +231,7 @@ func (w *rewrite) superStep(ctx context.Context, n int, edits []TaskEdit) error 
 	}
 	from := w.head
 	if from == nil { // a thread on which nothing ran
-		from = &core.Checkpoint{Step: -1, Run: w.run.N, Values: make([]*core.Value, len(w.d.Topology().Channels))}
+		from = blank(w.d)
 	}
 	results, err := w.results(n, from, edits)
 	if err != nil {
@@ -264,6 +265,8 @@ func (w *rewrite) input(ctx context.Context, n int, e *TaskEdit) error {
 	values := make([]*core.Value, len(w.d.Topology().Channels))
 	if w.head != nil {
 		values = w.head.Values
+	}
+	if w.run != nil {
 		if _, cause := w.loop().ending(w.head); cause != nil {
 			return refuse("the run before did not end well", cause)
 		}
@@ -272,10 +275,6 @@ func (w *rewrite) input(ctx context.Context, n int, e *TaskEdit) error {
 	input, err := e.writes(w.d, values)
 	if err != nil {
 		return refuse("", err)
-	}
-	if w.head == nil { // the run of a new thread has this input
-		w.batch.Runs, w.run = nil, nil
-		w.home = w.t.home(w.v, w.d)
 	}
 	w.begin(ctx, input)
 	cps := w.t.start(ctx, w.d, w.home.Fresh, w.run, w.head, nil)

@@ -39,8 +39,8 @@ type ThreadState struct {
 	Values json.RawMessage `json:"values,omitempty"`
 }
 
-// State reads where the thread stands. A thread that nobody ran is new: no values, nothing next, and reading makes
-// none. With the path of a child the head is the newest checkpoint of that child, and what is waited for is what is open
+// State reads where the thread stands. A thread that nobody ran is new: nothing is next, its values are those that it was
+// given by edits, and reading makes none. With the path of a child the head is the newest checkpoint of that child, and what is waited for is what is open
 // in it; the rest is the thread's.
 func (t *Thread) State(ctx context.Context, in ...Path) (*ThreadState, error) {
 	at := Path("")
@@ -51,7 +51,7 @@ func (t *Thread) State(ctx context.Context, in ...Path) (*ThreadState, error) {
 	err := t.read(ctx, func(tx storage.Tx, seen *local.Seen) error {
 		s := &ThreadState{Thread: t.id, Graph: t.graph, Status: seen.Status}
 		if seen.Info == nil {
-			s.Legal, out = []Verb{VerbRun}, s
+			s.Legal, out = []Verb{VerbRun, VerbEdit}, s
 			return nil
 		}
 		d, served := t.eng.graph(seen.Info.Graph)

@@ -18,7 +18,7 @@ import (
 // legal refuses a verb that the thread's status does not allow, or whose caller decided on another head.
 func (t *Thread) legal(verb Verb, v *view, cfg *runConfig) error {
 	if v.Info == nil {
-		if verb == VerbRun && cfg.head == "" {
+		if (verb == VerbRun || verb == VerbEdit) && cfg.head == "" {
 			return nil
 		}
 		return &NotFoundError{What: "thread", ID: t.id, Hint: "start it with run"}

@@ -70,6 +70,9 @@ func (r *runner) act(ctx context.Context, a *Act) (*Seen, error) {
 	}
 	r.last = state
 	seen := &Seen{Status: string(state.Status), Cause: string(state.Cause)}
+	if state.Status == pawl.StatusNew { // where nothing is due, LangGraph does not tell whether something ran
+		seen.Status = string(pawl.Done)
+	}
 	if state.Cause == pawl.CauseConflict {
 		return seen, nil
 	}

@@ -67,7 +67,7 @@ func (p *Program) thread(ctx context.Context, eng *pawl.Engine, id string) (*paw
 	if err != nil {
 		return t, state, err
 	}
-	if state.Status != pawl.StatusNew {
+	if state.Status != pawl.StatusNew || state.Head != nil {
 		return eng.Thread(state.Graph, id), state, nil
 	}
 	list, err := eng.Threads(ctx, id, 5) // ids that start with id follow it

@@ -23,7 +23,7 @@ func (p *Program) threads() *cobra.Command {
 }
 
 var statuses = [...]pawl.Status{
-	pawl.Pending, pawl.Running, pawl.Waiting, pawl.Done, pawl.Failed, pawl.Crashed, pawl.Cancelled,
+	pawl.StatusNew, pawl.Pending, pawl.Running, pawl.Waiting, pawl.Done, pawl.Failed, pawl.Crashed, pawl.Cancelled,
 }
 
 func (p *Program) threadsList() *cobra.Command {

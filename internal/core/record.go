@@ -49,11 +49,13 @@ const (
 // RunKind says how an attempt starts.
 type RunKind string
 
-// The kinds of run. A fork starts from an older checkpoint with edits, a replay without; neither has an input.
+// The kinds of run. A fork starts from an older checkpoint with edits, a replay without; neither has an input. The edits
+// that made a thread are no run: they have the place of one, so that what belongs to a run can belong to them.
 const (
 	RunInput  RunKind = "run"
 	RunFork   RunKind = "fork"
 	RunReplay RunKind = "replay"
+	RunEdit   RunKind = "edit"
 )
 
 // Run is one attempt of one run: an accepted input and all that follows.

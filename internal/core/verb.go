@@ -45,6 +45,8 @@ func Judge(verb Verb, status Status, cause Cause) (ok bool, advice string) {
 		return false, "resume it"
 	case verb == VerbRun:
 		return true, ""
+	case verb == VerbResume && status == StatusNew:
+		return false, "there is nothing to resume, it was only edited: run it"
 	case verb == VerbResume && status == StatusCancelled, verb == VerbResume && status == StatusFailed && cause == CauseConcluded:
 		return false, "retry it"
 	case verb == VerbResume:

@@ -161,23 +161,3 @@ func rowBecomesDeltas(t *testing.T, h *home) {
 	}
 	same(t, "log of the branch", string(out.Values), `{"log":["new"]}`)
 }
-
-// rowEditsAppend: edits stand one behind the other, and add to the list.
-func rowEditsAppend(t *testing.T, h *home) {
-	turnOf(t, h, "turn 1", pawl.Sync)
-	for i := range 3 {
-		th := rowThread(t, h, replies(), nil)
-		before := history(t, th)
-		if _, err := th.Edit(t.Context(), func(s *rowState) error { s.Log.Add(fmt.Sprint("edit ", i)); return nil }); err != nil {
-			t.Fatal(err)
-		}
-		after := history(t, th)
-		if len(after) != len(before)+1 || after[0].Parent != before[0].Checkpoint {
-			t.Errorf("history %s", compact(after))
-		}
-		grew(t, before, after)
-	}
-	same(t, "log", reloaded(t, h), append(turns(1), "edit 0", "edit 1", "edit 2"))
-	turnOf(t, h, "turn 2", pawl.Sync)
-	same(t, "log", len(reloaded(t, h)), 7)
-}

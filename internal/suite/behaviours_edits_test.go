@@ -203,3 +203,24 @@ func rowCopyTwo(t *testing.T, h *home) {
 func rowCopyAgain(t *testing.T, h *home) {
 	wantLog(t, copied(t, h, "two"), "start", "one", "two", "two", "three")
 }
+
+// rowEditsAppend: edits make a thread, stand one behind the other, and add to the list; the first version of it is whole.
+func rowEditsAppend(t *testing.T, h *home) {
+	for i := range 3 {
+		th := rowThread(t, h, replies(), nil)
+		before := history(t, th)
+		if _, err := th.Edit(t.Context(), func(s *rowState) error { s.Log.Add(fmt.Sprint("edit ", i)); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		after := history(t, th)
+		if len(after) != len(before)+1 || i > 0 && after[0].Parent != before[0].Checkpoint || i == 0 && after[0].Parent != "" {
+			t.Errorf("history %s", compact(after))
+		}
+		whole, all, _ := versions(t, h)
+		same(t, "whole versions, of all", [2]int{whole, all}, [2]int{1, i + 1})
+		grew(t, before, after)
+	}
+	same(t, "log", reloaded(t, h), []string{"edit 0", "edit 1", "edit 2"})
+	turnOf(t, h, "turn", pawl.Sync)
+	same(t, "log", reloaded(t, h), []string{"edit 0", "edit 1", "edit 2", "turn", "reply to turn"})
+}

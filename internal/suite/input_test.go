@@ -153,9 +153,12 @@ func unknownNames(t *testing.T, h *home) {
 	for name, verb := range map[string]func() error{
 		"resume": func() error { _, err := nobody.Resume(ctx); return err },
 		"retry":  func() error { _, err := nobody.Retry(ctx); return err },
-		"edit":   func() error { _, err := nobody.Edit(ctx, func(*request) error { return nil }); return err },
 		"cancel": func() error { return nobody.Cancel(ctx, "why not") },
 		"run at": func() error { _, err := nobody.Run(ctx, &request{}, pawl.At(r.q.ID)); return err },
+		"edit at": func() error {
+			_, err := nobody.Edit(ctx, func(*request) error { return nil }, pawl.At(r.q.ID))
+			return err
+		},
 	} {
 		refused(t, r.db, "thread/"+name, verb, what("thread", "nobody"), `"nobody"`, "not found", "nothing was changed")
 	}

@@ -139,3 +139,45 @@ func sweepEditAs(t *testing.T) sweepDrive {
 		}
 	}
 }
+
+// sweepEditFirst makes a thread by edits, runs it, and edits it again.
+func sweepEditFirst(t *testing.T) sweepDrive {
+	g := built(t, pawl.New[sweepState]("edit-first").Node("a", asks("a"), pawl.Uses(sweepQuestion)).Path(pawl.Start, "a"))
+	edited := func(ctx context.Context, th *pawl.ThreadOf[sweepState]) error {
+		_, err := th.Edit(ctx, func(s *sweepState) error {
+			s.Log.Add(fmt.Sprint("edit ", s.Sum.Get()))
+			s.Sum.Add(1)
+			s.Most.Add(int(s.Sum.Get()))
+			return nil
+		})
+		return err
+	}
+	return func(ctx context.Context, eng *pawl.Engine) error {
+		th := g.Thread(eng, "t")
+		for {
+			st, err := th.State(ctx)
+			if err != nil {
+				return err
+			}
+			sum := int64(0)
+			if st.Head != nil {
+				s, err := th.Read(st.Head)
+				if err != nil {
+					return err
+				}
+				sum = s.Sum.Get()
+			}
+			switch {
+			case st.Status == pawl.StatusNew && sum < 2, st.Status == pawl.Done && sum == 2:
+				err = edited(ctx, th)
+			case st.Status == pawl.Done:
+				return nil
+			default:
+				_, err = pawltest.Drive(ctx, th, "run-1", &sweepState{Doc: pawl.Of("in")}, sweepPeople)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -80,6 +80,7 @@ func sweepCases(t *testing.T) []sweepCase {
 		{name: "drained-in-memory", drive: sweepDrained(t, pawl.PerThread)},
 		{name: "drained-stateless", drive: sweepDrained(t, pawl.Stateless)},
 		{name: "edit-as", drive: sweepEditAs(t)},
+		{name: "edit-first", drive: sweepEditFirst(t)},
 		{name: "super-step-timeout", drive: sweepTimeout(t, false)},
 		{name: "several-questions", drive: sweepSeveral(t)},
 		{name: "loop", drive: sweepLoop(t)},
