@@ -103,8 +103,9 @@ func (d *def[S]) reuse(ctx context.Context, t *Task, n *node[S], g *seal, in cor
 		return out, err
 	}
 	out.Cached, out.Writes = true, had.Writes
+	var gotos []Next
 	for _, due := range had.Gotos {
-		t.gotos = append(t.gotos, Next{due: due})
+		gotos = append(gotos, Next{due: due})
 	}
 	if len(n.routes) > 0 {
 		values, err := core.Shown(in.Values, &d.topology, d.Fold, had.Writes)
@@ -115,7 +116,7 @@ func (d *def[S]) reuse(ctx context.Context, t *Task, n *node[S], g *seal, in cor
 			return out, err
 		}
 	}
-	out.Next, err = n.went(t, out.Next, d.workers)
+	out.Next, err = n.went(gotos, out.Next, d.workers)
 	return out, err
 }
 
@@ -125,7 +126,7 @@ func took(w core.Write) bool { return w.Took }
 func (t *Task) gone() (out []core.Due) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, next := range t.gotos {
+	for _, next := range t.rare().gotos {
 		out = append(out, next.due)
 	}
 	return out
@@ -135,13 +136,17 @@ func (t *Task) gone() (out []core.Due) {
 func (t *Task) keepLater(results []*core.Cached) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.leaves = append(t.leaves, results...)
+	few := t.rare()
+	few.leaves = append(few.leaves, results...)
 }
 
 func (t *Task) left() []*core.Cached {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.leaves
+	if t.few == nil {
+		return nil
+	}
+	return t.few.leaves
 }
 
 // cacheKey digests all that the task's result depends on.

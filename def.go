@@ -132,7 +132,7 @@ func (d *def[S]) enter(ctx context.Context, t *Task, n *node[S], g *seal, in cor
 	}
 	g.Enter("route")
 	strict := t != nil && t.strict()
-	waits := t != nil && t.Waiting() != nil
+	waits, gotos := t.returned()
 	if strict && (err == nil || waits) {
 		if err := unchanged(n.name, b); err != nil {
 			return out, err
@@ -144,8 +144,8 @@ func (d *def[S]) enter(ctx context.Context, t *Task, n *node[S], g *seal, in cor
 	if err != nil || waits {
 		return out, err
 	}
-	if out.Next, err = n.next(s, d.workers); err == nil {
-		out.Next, err = n.went(t, out.Next, d.workers)
+	if out.Next, err = n.next(s, t.room(), d.workers); err == nil {
+		out.Next, err = n.went(gotos, out.Next, d.workers)
 	}
 	if out.Writes, err = written(b, err); err == nil && strict {
 		err = unchanged(n.name, b)
@@ -179,7 +179,7 @@ func (d *def[S]) start(n *node[S], g *seal, in core.TaskInput) (out core.TaskOut
 	if len(n.routes) == 0 {
 		return out, nil
 	}
-	shown := core.Result{Task: in.Task, Writes: slices.Clone(in.Input)}
+	shown := core.Result{Task: *in.Task, Writes: slices.Clone(in.Input)}
 	after, err := core.Apply(&core.Checkpoint{Values: in.Values}, &d.topology, d.Fold, []core.Result{shown})
 	if err != nil {
 		return out, err
@@ -193,7 +193,7 @@ func (d *def[S]) routed(n *node[S], g *seal, values []*core.Value) ([]core.Due, 
 	s := new(S)
 	b := d.layout.bind(s, values, g)
 	g.Enter("route")
-	next, err := n.next(s, d.workers)
+	next, err := n.next(s, nil, d.workers)
 	_, err = written(b, err)
 	return next, err
 }

@@ -18,7 +18,7 @@ func runNode[S any](g *Graph[S], node string, channels map[string]string, arg st
 
 func runNodeIn[S any](ctx context.Context, g *Graph[S], node string, channels map[string]string, arg string, input ...core.Write) (core.TaskOutput, error) {
 	d := g.erased()
-	in := core.TaskInput{Task: core.Task{ID: "t1", Node: node, Index: -1}, Values: make([]*core.Value, len(d.Topology().Channels)), Input: input}
+	in := core.TaskInput{Task: &core.Task{ID: "t1", Node: node, Index: -1}, Values: make([]*core.Value, len(d.Topology().Channels)), Input: input}
 	for name, doc := range channels {
 		in.Values[d.Topology().Channel(name)] = core.NewSet([]byte(doc))
 	}
@@ -308,7 +308,7 @@ func BenchmarkRunTask(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	in := core.TaskInput{Task: core.Task{ID: "t", Node: "a", Index: -1}, Values: make([]*core.Value, 4)}
+	in := core.TaskInput{Task: &core.Task{ID: "t", Node: "a", Index: -1}, Values: make([]*core.Value, 4)}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := g.def.RunTask(b.Context(), in); err != nil {

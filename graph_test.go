@@ -264,7 +264,7 @@ func TestBuilderAfterBuildDoesNotChangeTheGraph(t *testing.T) {
 	if after := mustJSON(t, g); !bytes.Equal(before, after) || g.Digest() != digest {
 		t.Errorf("the graph changed from\n%s\nto\n%s", before, after)
 	}
-	out, err := g.def.RunTask(t.Context(), core.TaskInput{Task: core.Task{Node: "b"}, Values: make([]*core.Value, 4)})
+	out, err := g.def.RunTask(t.Context(), core.TaskInput{Task: &core.Task{Node: "b"}, Values: make([]*core.Value, 4)})
 	if err != nil || len(out.Next) != 1 || out.Next[0].Node != "a" {
 		t.Errorf("b led to %v (%v); want a alone", out.Next, err)
 	}

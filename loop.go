@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
@@ -38,7 +39,8 @@ type loop struct {
 	path      string       // of its tasks, in front of their own
 	levels    []core.Level // of the children from the thread's graph on down
 	input     []core.Write // of a child that keeps nothing
-	round     *round       // the newest
+	round     *round       // the newest; nil: the loop stopped before one
+	rounds    round        // room for it
 	due       []core.Task  // of it; room for the next
 	mint      func() (int64, string)
 	begun     []*core.Checkpoint         // what this start made before the loop
@@ -62,7 +64,7 @@ type loop struct {
 	dropped    []string // nodes of the failed run before, whose finished work is left behind
 	delivered  []string // ids of the questions whose answers came with this start
 	unused     []*core.Question
-	minted     int64
+	minted     atomic.Int64
 }
 
 func (l *loop) emit(e Event) {
@@ -96,8 +98,7 @@ func (l *loop) run(ctx context.Context) (stop *core.Stop, cause error, err error
 
 // superStep runs the tasks that are due and merges what they wrote.
 func (l *loop) superStep(ctx context.Context) (*core.Stop, error, error) {
-	l.due = core.PlanIn(l.due[:0], l.pos.Head, l.thread, l.path)
-	tasks := l.due
+	tasks := l.plan()
 	if len(tasks) == 0 {
 		stop, cause := l.ending(l.pos.Head)
 		return stop, cause, l.commit(ctx, core.Commit{Checkpoint: l.pos.Head, Stop: stop})
@@ -122,6 +123,16 @@ func (l *loop) superStep(ctx context.Context) (*core.Stop, error, error) {
 		return stop, cause, round.hand(ctx, core.Commit{Checkpoint: l.pos.Head, Stop: stop})
 	}
 	return l.merge(ctx, round)
+}
+
+// plan is what is due, in the room of the plan before.
+func (l *loop) plan() []core.Task {
+	id := core.TaskID
+	if l.host == nil {
+		id = core.NumberedID
+	}
+	l.due = core.PlanIn(l.due[:0], l.pos.Head, l.thread, l.path, id)
+	return l.due
 }
 
 // refused says why the next super-step must not start, before anything of it was done.
@@ -337,10 +348,8 @@ func (l *loop) fresh() (int64, string) {
 	case l.host != nil:
 		return l.host.Fresh()
 	}
-	l.root.mu.Lock()
-	defer l.root.mu.Unlock()
-	l.root.minted++
-	return l.root.minted, numberedID(l.thread, l.root.minted)
+	n := l.root.minted.Add(1)
+	return n, numberedID(l.thread, n)
 }
 
 // remember keeps, without storage, where the runs of children that remember stand.

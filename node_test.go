@@ -30,7 +30,7 @@ func enterNode[S any](t *testing.T, g *Graph[S], node string, before ...core.Que
 	l := &loop{def: g.erased(), topology: g.erased().Topology(), host: home, pos: &core.Position{
 		Run: &core.Run{}, Head: &core.Checkpoint{}, Questions: map[string][]core.Question{"t1": before}}}
 	task := &Task{}
-	task.init(l, &core.Task{ID: "t1", Node: node, Index: -1}, g.erased().Policy(node))
+	task.init(l, core.Task{ID: "t1", Node: node, Index: -1}, g.erased().Policy(node))
 	return task.enter(t.Context()), home
 }
 

@@ -80,22 +80,18 @@ func Goto(ctx context.Context, next ...Next) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.gotos = append(t.gotos, next...)
+	few := t.rare()
+	few.gotos = append(few.gotos, next...)
 	return nil
 }
 
-// went are the nodes that Goto chose in this entry.
-func (n *node[S]) went(t *Task, out []core.Due, workers map[string]bool) ([]core.Due, error) {
-	if t == nil {
-		return out, nil
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.gotos) == 0 {
+// went adds what Goto chose in an entry.
+func (n *node[S]) went(gotos []Next, out []core.Due, workers map[string]bool) ([]core.Due, error) {
+	if len(gotos) == 0 {
 		return out, nil
 	}
 	r := route[S]{targets: n.gotos}
-	return r.take(n.name, t.gotos, out, workers)
+	return r.take(n.name, gotos, out, workers)
 }
 
 type route[S any] struct {
@@ -104,9 +100,8 @@ type route[S any] struct {
 	targets []string
 }
 
-// next runs the node's routes on a state that refuses writes.
-func (n *node[S]) next(s *S, workers map[string]bool) ([]core.Due, error) {
-	var out []core.Due
+// next runs the node's routes on a state that refuses writes, and appends what they choose to out.
+func (n *node[S]) next(s *S, out []core.Due, workers map[string]bool) ([]core.Due, error) {
 	for i := range n.routes {
 		var err error
 		if out, err = n.routes[i].take(n.name, n.routes[i].choose(s), out, workers); err != nil {

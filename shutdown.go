@@ -57,7 +57,8 @@ func (l *loop) drained(ctx context.Context) *core.Stop {
 		return nil
 	}
 	l.root.mu.Lock()
-	l.root.drain = &reason
+	l.root.drain = new(string)
+	*l.root.drain = reason
 	l.root.mu.Unlock()
 	return l.waits()
 }

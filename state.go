@@ -157,6 +157,7 @@ type binding struct {
 	seal   *seal
 	chans  []channel
 	room   [4]channel
+	made   [1]core.Write // room for what most tasks write
 }
 
 // bind makes a new *S show values, which stand in the order of the channels and may end early. The state must be one
@@ -175,10 +176,12 @@ func (l *layout) bind(state any, values []*core.Value, g *seal) *binding {
 func (b *binding) writes() ([]core.Write, error) {
 	b.seal.Lock()
 	defer b.seal.Unlock()
-	return b.layout.collect(b.chans, b.seal.Node)
+	return b.layout.collect(b.made[:0], b.chans, b.seal.Node)
 }
 
-func (l *layout) collect(chans []channel, node string) (out []core.Write, err error) {
+// collect returns what was written to the channels, in room if it fits.
+func (l *layout) collect(room []core.Write, chans []channel, node string) (out []core.Write, err error) {
+	out = room
 	at := 0
 	defer func() {
 		if v := recover(); v != nil { // of an encoder
@@ -195,6 +198,9 @@ func (l *layout) collect(chans []channel, node string) (out []core.Write, err er
 			w.Channel = l.fields[i].name
 			out = append(out, w)
 		}
+	}
+	if len(out) == 0 {
+		out = nil
 	}
 	return out, nil
 }
@@ -239,7 +245,7 @@ func (l *layout) literal(state any) ([]core.Write, error) {
 			return nil, fmt.Errorf("this *%s belongs to a task or an outcome and is no input; make a new one with what is to be written", l.of)
 		}
 	}
-	return l.collect(chans, "")
+	return l.collect(nil, chans, "")
 }
 
 // input is what a run may be given: not what the graph keeps to itself.

@@ -41,7 +41,7 @@ const (
 
 // attempt is one task in the round.
 type attempt struct {
-	task   Task
+	task   *Task
 	state  progress
 	known  bool // its end is stored already
 	result *core.Result
@@ -53,12 +53,14 @@ type attempt struct {
 
 // begin sets a round up: what ended before is taken over, what still waits stays as it is.
 func (l *loop) begin(tasks []core.Task) *round {
-	r := &round{loop: l}
+	r := &l.rounds
+	*r = round{loop: l}
 	l.round = r
 	r.tasks, r.results, r.news = r.single.task[:], r.single.result[:], r.single.news[:0]
 	if n := len(tasks); n > 1 {
 		r.tasks, r.results = make([]attempt, n), make([]core.Result, n)
 	}
+	run := make([]Task, len(tasks)) // not in the round's room: goroutines that a node left behind may hold its task
 	ended, blocked := l.endedBefore(), l.blocked()
 	for i, spec := range tasks {
 		a := &r.tasks[i]
@@ -66,8 +68,8 @@ func (l *loop) begin(tasks []core.Task) *round {
 		if e := ended[spec.ID]; e != nil {
 			a.state, a.known, *a.result = done, true, e.Result
 		}
-		a.result.Task = spec
-		a.task.init(l, &a.result.Task, l.def.Policy(spec.Node))
+		a.result.Task, a.task = spec, &run[i]
+		a.task.init(l, spec, l.def.Policy(spec.Node))
 		if !a.known && blocked[spec.ID] {
 			a.state = waits
 		}
@@ -292,7 +294,7 @@ func causeOf(err error) core.Cause {
 // runOne runs a task to its end: its tries, and what they come to.
 func (r *round) runOne(ctx context.Context, i int) {
 	a := &r.tasks[i]
-	t := &a.task
+	t := a.task
 	if r.loop.sink != nil {
 		r.loop.emit(Event{Kind: EventTaskStart, Node: t.spec.Node, Task: t.spec.ID})
 	}
@@ -362,7 +364,7 @@ func (t *Task) once(ctx context.Context, try int) (out core.TaskOutput, err erro
 			err = &PanicError{Node: t.spec.Node, Value: p, Stack: debug.Stack()}
 		}
 	}()
-	in := core.TaskInput{Task: *t.spec, Values: t.loop.pos.Head.Values, Failed: t.failed}
+	in := core.TaskInput{Task: &t.spec, Values: t.loop.pos.Head.Values, Failed: t.failed}
 	if t.spec.Node == core.Start {
 		in.Input = t.loop.given()
 	}

@@ -16,7 +16,7 @@ import (
 // as the node's function runs.
 type Task struct {
 	loop   *loop
-	spec   *core.Task
+	spec   core.Task
 	policy *core.Policy
 	guard  *seal
 
@@ -26,23 +26,36 @@ type Task struct {
 	asked  map[string]*core.Question // newest revision, by address
 	open   map[string]*core.Question // what this entry waits for, by id
 	fatal  error                     // the task cannot end well, whatever the node returns
-	gotos  []Next                    // what this entry chose with Goto
 	failed error                     // of the node, which its handler takes over
-	idle   *time.Timer               // of the running try; nil: no idle timeout
-	saves  int                       // writes of the engine that go on for it
-	missed bool                      // the idle timeout was over during these
+	few    *few                      // nil: it is like most tasks
 	entry  int                       // which start of the node this is
 	over   bool                      // the node returned: what goroutines of it still ask for is refused
 	cp     int64                     // the checkpoint that all of it hangs from
-	calls  []string                  // what the node itself sent out in this entry, as far as somebody watches
-
-	held   []liveValue    // live values that the node set, once it returned
-	leaves []*core.Cached // what stateless children of it leave to others
 
 	kids  *kids // nil: it has no children
 	root  branch
 	scope scope
-	state seal // of the first entry
+	state seal        // of the first entry
+	next  [1]core.Due // room for what most nodes lead to
+}
+
+// few is what few tasks have. It is made when needed: a super-step makes a task.
+type few struct {
+	gotos  []Next         // what this entry chose with Goto
+	calls  []string       // what the node itself sent out in this entry, as far as somebody watches
+	held   []liveValue    // live values that the node set, once it returned
+	leaves []*core.Cached // what stateless children of it leave to others
+	idle   *time.Timer    // of the running try; nil: no idle timeout
+	saves  int            // writes of the engine that go on for it
+	missed bool           // the idle timeout was over during these
+}
+
+// rare returns what few tasks have. The caller holds t.mu.
+func (t *Task) rare() *few {
+	if t.few == nil {
+		t.few = &few{}
+	}
+	return t.few
 }
 
 // branch is a part of a task that waits as one: the node itself, or one function of All.
@@ -131,7 +144,8 @@ func CalledOut(ctx context.Context, call string) {
 	s.task.mu.Lock()
 	defer s.task.mu.Unlock()
 	if s.entry == s.task.entry {
-		s.task.calls = append(s.task.calls, call)
+		few := s.task.rare()
+		few.calls = append(few.calls, call)
 	}
 }
 
@@ -140,10 +154,11 @@ func (t *Task) unfenced() error {
 	names := t.openNames()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.calls) == 0 || len(names) == 0 {
+	calls := t.rare().calls
+	if len(calls) == 0 || len(names) == 0 {
 		return nil
 	}
-	return &UnfencedCallError{Node: t.spec.Node, Call: t.calls[0], Question: names[0], Calls: len(t.calls)}
+	return &UnfencedCallError{Node: t.spec.Node, Call: calls[0], Question: names[0], Calls: len(calls)}
 }
 
 // TaskKey is the same text on every entry and try of a task, in every process, and another for every other task: good
@@ -174,7 +189,7 @@ func collect(list []Opt) opts {
 }
 
 // init makes t a task of l, with what was journaled for it before.
-func (t *Task) init(l *loop, spec *core.Task, policy *core.Policy) {
+func (t *Task) init(l *loop, spec core.Task, policy *core.Policy) {
 	t.loop, t.spec, t.policy, t.cp = l, spec, policy, l.place()
 	steps, asked, children := l.journal(spec.ID)
 	for i := range steps {
@@ -223,7 +238,10 @@ func (t *Task) mayStillAsk() []*core.Question {
 func (t *Task) enter(ctx context.Context) context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.booked, t.open, t.fatal, t.over, t.calls, t.gotos, t.held = nil, nil, nil, false, nil, nil, nil
+	t.booked, t.open, t.fatal, t.over = nil, nil, nil, false
+	if t.few != nil {
+		t.few.calls, t.few.gotos, t.few.held = nil, nil, nil
+	}
 	if t.kids != nil {
 		t.kids = &kids{nested: t.kids.nested}
 	}
@@ -302,6 +320,27 @@ func (t *Task) failLocked(err error) {
 	if t.fatal == nil {
 		t.fatal = err
 	}
+}
+
+// room is where an entry puts what it leads to, if that fits.
+func (t *Task) room() []core.Due {
+	if t == nil {
+		return nil
+	}
+	return t.next[:0]
+}
+
+// returned says whether an entry waits whose node just returned, and what it chose with Goto. t may be nil: no engine.
+func (t *Task) returned() (waits bool, gotos []Next) {
+	if t == nil {
+		return false, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.few != nil {
+		gotos = t.few.gotos
+	}
+	return t.waitsLocked(), gotos
 }
 
 // Waiting is ErrWaiting while a question of this entry is open, else nil.

@@ -397,7 +397,7 @@ func (d *def[S]) led(node string, values []*core.Value, next []Next) (out []core
 	s := new(S)
 	b := d.layout.bind(s, values, g)
 	g.Enter("route")
-	if out, err = n.next(s, d.workers); err == nil {
+	if out, err = n.next(s, nil, d.workers); err == nil {
 		r := route[S]{targets: n.gotos}
 		out, err = r.take(node, next, out, d.workers)
 	}

@@ -48,7 +48,7 @@ func (r *round) endings() []core.Ended {
 			e.At = l.host.Now()
 		}
 		if a.state == failing {
-			e.Result, e.Failed, e.Error, e.Cause = core.Result{Task: *a.task.spec}, true, l.told(a.err.Error()), causeOf(a.err)
+			e.Result, e.Failed, e.Error, e.Cause = core.Result{Task: a.task.spec}, true, l.told(a.err.Error()), causeOf(a.err)
 		}
 	}
 	return out

@@ -132,8 +132,8 @@ func Heartbeat(ctx context.Context) {
 func (t *Task) alive(beat bool) {
 	for ; t != nil; t = t.loop.under {
 		t.mu.Lock()
-		if t.idle != nil && (beat || !t.policy.Beats) {
-			t.idle.Reset(t.policy.Idle)
+		if t.few != nil && t.few.idle != nil && (beat || !t.policy.Beats) {
+			t.few.idle.Reset(t.policy.Idle)
 		}
 		t.mu.Unlock()
 	}
@@ -155,10 +155,11 @@ func (t *Task) saving() (over func()) {
 func (t *Task) writes(n int) {
 	for ; t != nil; t = t.loop.under {
 		t.mu.Lock()
-		if t.saves += n; t.saves == 0 && t.missed && t.idle != nil {
-			t.idle.Reset(t.policy.Idle)
+		few := t.rare()
+		if few.saves += n; few.saves == 0 && few.missed && few.idle != nil {
+			few.idle.Reset(t.policy.Idle)
 		}
-		t.missed = t.missed && t.saves > 0
+		few.missed = few.missed && few.saves > 0
 		t.mu.Unlock()
 	}
 }
@@ -194,21 +195,22 @@ func (t *Task) limited(ctx context.Context) (_ context.Context, end func(error) 
 		timer := time.AfterFunc(idle.After, func() {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			if t.missed = t.saves > 0; !t.missed { // else it is set again when that is over
+			few := t.rare()
+			if few.missed = few.saves > 0; !few.missed { // else it is set again when that is over
 				cancel(idle)
 			}
 		})
 		t.mu.Lock()
-		t.idle = timer
+		t.rare().idle = timer
 		t.mu.Unlock()
 	}
 	return ctx, func(err error) error {
 		expired := context.Cause(ctx)
 		over := expired == error(run) || expired == error(idle)
 		t.mu.Lock()
-		if t.idle != nil {
-			t.idle.Stop()
-			t.idle = nil
+		if t.few != nil && t.few.idle != nil {
+			t.few.idle.Stop()
+			t.few.idle = nil
 		}
 		t.mu.Unlock()
 		stop()

@@ -142,13 +142,16 @@ func (l *layout) literally(state any) map[string]any {
 func (t *Task) keepsHeld(list []liveValue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.held = list
+	t.rare().held = list
 }
 
 func (t *Task) heldNow() []liveValue {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.held
+	if t.few == nil {
+		return nil
+	}
+	return t.few.held
 }
 
 // held is what the run holds behind the round. Tasks that ended in an earlier start of the run have nothing to give.
@@ -157,7 +160,7 @@ func (r *round) held() (map[string]any, error) {
 	var out map[string]any
 	var by map[string]*core.ConflictError
 	for i := range r.tasks {
-		t := &r.tasks[i].task
+		t := r.tasks[i].task
 		for _, v := range t.heldNow() {
 			if out == nil { // a new map: tasks of earlier rounds may still read theirs
 				out, by = map[string]any{}, map[string]*core.ConflictError{}

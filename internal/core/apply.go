@@ -100,7 +100,8 @@ func Apply(cp *Checkpoint, t *Topology, fold Folder, results []Result) (*Checkpo
 		due    [1]Due
 	}{}
 	next := &made.next
-	*next = Checkpoint{Parent: cp.N, Step: cp.Step + 1, Source: SourceLoop, Run: cp.Run, Graph: cp.Graph, Frame: cp.Frame}
+	next.Parent, next.Step, next.Source = cp.N, cp.Step+1, SourceLoop
+	next.Run, next.Graph, next.Frame = cp.Run, cp.Graph, cp.Frame
 	values, err := mergeAll(made.values[:0], cp, t, fold, results)
 	if err != nil {
 		return nil, err

@@ -41,21 +41,21 @@ type Checkpoint struct {
 // Plan returns the tasks of the super-step that follows cp: nodes by name, then sends in the order of sending. It is
 // the same for the same checkpoint, always.
 func Plan(cp *Checkpoint, thread, namespace string) []Task {
-	return PlanIn(nil, cp, thread, namespace)
+	return PlanIn(nil, cp, thread, namespace, TaskID)
 }
 
-// PlanIn is Plan in the room of an earlier plan that nobody needs any more.
-func PlanIn(tasks []Task, cp *Checkpoint, thread, namespace string) []Task {
+// PlanIn is Plan in the room of an earlier plan that nobody needs any more, with identities by id.
+func PlanIn(tasks []Task, cp *Checkpoint, thread, namespace string, id func(Place, string, int) string) []Task {
 	place := Place{Thread: thread, Namespace: namespace, Checkpoint: cp.ID, Step: cp.Step + 1}
 	tasks = slices.Grow(tasks, len(cp.Due))
 	sends := 0
-	for _, d := range cp.Due {
-		index := -1
+	for i := range cp.Due {
+		d, index := &cp.Due[i], -1
 		if d.Send {
 			index = sends
 			sends++
 		}
-		tasks = append(tasks, Task{ID: TaskID(place, d.Node, index), Node: d.Node, Index: index, Arg: d.Arg, Step: place.Step, Outer: namespace, Timeout: d.Timeout})
+		tasks = append(tasks, Task{ID: id(place, d.Node, index), Node: d.Node, Index: index, Arg: d.Arg, Step: place.Step, Outer: namespace, Timeout: d.Timeout})
 	}
 	return tasks
 }

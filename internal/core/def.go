@@ -22,7 +22,7 @@ type Def interface {
 
 // TaskInput is what a task sees.
 type TaskInput struct {
-	Task   Task
+	Task   *Task
 	Values []*Value // by channel, in the topology's order
 	Input  []Write  // the run's input, for the Start task
 	Failed error    // what the node's handler takes over; nil: the node itself is entered

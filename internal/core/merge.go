@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 )
 
@@ -133,21 +134,29 @@ func mergeFold(ch *Channel, old *Value, ws []write, fold Folder) (*Value, error)
 }
 
 func mergeSum(ch *Channel, old *Value, ws []write) (*Value, error) {
-	total := []byte("0")
+	made := &struct { // one allocation for the version and its number
+		Value
+		room [24]byte
+	}{}
+	total := append(made.room[:0], '0')
 	if old.Has() {
 		total = old.Data
 	}
 	for _, w := range ws {
 		var err error
-		if total, err = AddNumbers(ch.Number, total, w.w.Data); err != nil {
+		if total, err = addNumbers(made.room[:0], ch.Number, total, w.w.Data); err != nil {
 			return nil, fmt.Errorf("channel %q: adding what node %q wrote: %w; nothing was merged", ch.Name, w.task.Node, err)
 		}
 	}
-	return NewSet(total), nil
+	made.set(slices.Clip(total))
+	return &made.Value, nil
 }
 
 // AddNumbers adds two JSON numbers in one arithmetic. Overflow, and a float that is no number any more, are errors.
-func AddNumbers(n Number, a, b []byte) ([]byte, error) {
+func AddNumbers(n Number, a, b []byte) ([]byte, error) { return addNumbers(nil, n, a, b) }
+
+// addNumbers appends the sum to room, which may be where one of the numbers is.
+func addNumbers(room []byte, n Number, a, b []byte) ([]byte, error) {
 	switch n {
 	case Signed:
 		x, err := strconv.ParseInt(string(a), 10, 64)
@@ -159,7 +168,7 @@ func AddNumbers(n Number, a, b []byte) ([]byte, error) {
 			return nil, err
 		}
 		if sum := x + y; (sum > x) == (y > 0) {
-			return strconv.AppendInt(nil, sum, 10), nil
+			return strconv.AppendInt(room, sum, 10), nil
 		}
 	case Unsigned:
 		x, err := strconv.ParseUint(string(a), 10, 64)
@@ -171,7 +180,7 @@ func AddNumbers(n Number, a, b []byte) ([]byte, error) {
 			return nil, err
 		}
 		if sum, carry := bits.Add64(x, y, 0); carry == 0 {
-			return strconv.AppendUint(nil, sum, 10), nil
+			return strconv.AppendUint(room, sum, 10), nil
 		}
 	case Float:
 		x, err := strconv.ParseFloat(string(a), 64)
@@ -183,7 +192,7 @@ func AddNumbers(n Number, a, b []byte) ([]byte, error) {
 			return nil, err
 		}
 		if sum := x + y; !math.IsInf(sum, 0) && !math.IsNaN(sum) {
-			return strconv.AppendFloat(nil, sum, 'g', -1, 64), nil
+			return strconv.AppendFloat(room, sum, 'g', -1, 64), nil
 		}
 	default:
 		return nil, fmt.Errorf("unknown arithmetic %q", n)

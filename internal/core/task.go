@@ -55,6 +55,13 @@ func TaskID(p Place, node string, index int) string {
 	return ID("task", p.Thread, p.Namespace, p.Checkpoint, node, trigger)
 }
 
+// NumberedID names a task of a run that is stored nowhere. It costs a quarter of [TaskID], and is as unique while its
+// checkpoints' identities are: they are of one run.
+func NumberedID(p Place, node string, index int) string {
+	var room [128]byte
+	return string(append(append(strconv.AppendInt(append(append(room[:0], p.Checkpoint...), '.'), int64(index), 10), '.'), node...))
+}
+
 // ID is a 128-bit hash of its parts, in hex. Each part is framed by its length, so parts never run together.
 func ID(parts ...string) string {
 	var room [256]byte

@@ -1,7 +1,5 @@
 package core
 
-import "sort"
-
 // Start and End are the names of the graph's two ends. A node cannot have them.
 const (
 	Start = "__start__"
@@ -104,9 +102,17 @@ type Topology struct {
 
 // Node finds a node by name.
 func (t *Topology) Node(name string) (*Node, bool) {
-	i := sort.Search(len(t.Nodes), func(i int) bool { return t.Nodes[i].Name >= name })
-	if i < len(t.Nodes) && t.Nodes[i].Name == name {
-		return &t.Nodes[i], true
+	from, to := 0, len(t.Nodes)
+	for from < to {
+		i := (from + to) / 2
+		switch n := &t.Nodes[i]; {
+		case n.Name == name:
+			return n, true
+		case n.Name < name:
+			from = i + 1
+		default:
+			to = i
+		}
 	}
 	return nil, false
 }

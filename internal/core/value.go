@@ -77,7 +77,14 @@ type Value struct {
 
 // NewSet returns a whole value.
 func NewSet(data []byte) *Value {
-	return &Value{Op: OpSet, Data: data, Size: len(data), Cost: len(data) + rowCost}
+	v := &Value{}
+	v.set(data)
+	return v
+}
+
+// set makes a new version a whole one.
+func (v *Value) set(data []byte) {
+	v.Op, v.Data, v.Size, v.Cost = OpSet, data, len(data), len(data)+rowCost
 }
 
 // Has says whether the channel holds a value: a nil version and a cleared one hold none.
