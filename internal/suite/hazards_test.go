@@ -279,15 +279,18 @@ func noCheckpointNamed(t *testing.T, h *home) {
 	tally(t, l, map[string]int{"a": 1, "b": 2})
 }
 
-// inputOnce is H31: the first input of a fresh thread is merged one time, and nothing but an input starts a thread.
+// inputOnce is H31: the first input of a fresh thread is merged one time, and so is an edit that makes the thread.
 func inputOnce(t *testing.T, h *home) {
 	ctx := context.Background()
-	th, db := logging(t, h, pawl.New[mortalState]("g").Node("a", adds("a")).Edge(pawl.Start, "a"))
-	edit := func() error {
-		_, err := th.Edit(ctx, func(s *mortalState) error { s.Log.Add("x"); return nil })
-		return err
-	}
-	refused[error](t, db, "edit of a fresh thread", edit, is(pawl.ErrNotFound), `"t"`, "nothing was changed")
+	b := pawl.New[mortalState]("g").Node("a", adds("a")).Edge(pawl.Start, "a")
+	th, db := logging(t, h, b)
 	out, err := th.Run(ctx, &mortalState{Log: pawl.List("in"), Calls: pawl.Total(1)})
 	same(t, "state", mustBeDone(t, out, err), `{"log":["in","a"],"calls":1}`)
+	edited := build(t, b).Thread(engine(t, db, nil), "edited")
+	if out, err = edited.Edit(ctx, func(s *mortalState) error { s.Log.Add("x"); s.Calls.Add(1); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "edited", string(out.Values), `{"log":["x"],"calls":1}`)
+	out, err = edited.Run(ctx, &mortalState{Log: pawl.List("in"), Calls: pawl.Total(1)})
+	same(t, "state", mustBeDone(t, out, err), `{"log":["x","in","a"],"calls":2}`)
 }
