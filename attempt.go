@@ -13,7 +13,8 @@ import (
 
 // RetryOn says which errors of the node are tried again, and how: the first policy that matches an error counts, with
 // its own Tries, Backoff, Factor and Jitter, or the node's where it gives none. Several are asked in their order; the
-// count of tries is the node's. With a policy, errors that match none are final. match is pure.
+// count of tries is the node's. With a policy, errors that match none are final; without any, [Retryable] is asked. match is
+// pure.
 func RetryOn(match func(error) bool, options ...NodeOption) NodeOption {
 	return option("RetryOn", func(c *nodeConfig) {
 		own := nodeConfig{policy: core.Policy{Backoff: usualWaits(), Uses: map[string]bool{}}}

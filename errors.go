@@ -373,7 +373,7 @@ func (e *noRetry) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *noRetry) Unwrap() error { return e.err }
 
-// NoRetry marks an error as final: the node's Tries end with it.
+// NoRetry marks an error as final: the node's Tries end with it, whatever [Retryable] or a RetryOn says.
 func NoRetry(err error) error {
 	if err == nil {
 		return nil

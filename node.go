@@ -68,7 +68,8 @@ func (c *nodeConfig) only(where string, names ...string) {
 }
 
 // Tries lets a node whose function failed start again in the same super-step, n starts in all. Writes of a failed try
-// are discarded; its steps and answers stay. A wait is no failure, and an error marked with NoRetry is final.
+// are discarded; its steps and answers stay. A wait is no failure, an error marked with NoRetry is final, and so is one
+// that the same input makes again: see [Retryable], and RetryOn for other rules.
 func Tries(n int) NodeOption {
 	return option("Tries", func(c *nodeConfig) {
 		if c.policy.Tries = n; n < 1 {

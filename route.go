@@ -132,7 +132,7 @@ func (r *route[S]) take(node string, chosen []Next, out []core.Due, workers map[
 
 func mismatch(node string, d core.Due) error {
 	if d.Send {
-		return fmt.Errorf("node %q: its route sent a payload to %q, which is no worker of this graph; choose it with To", node, d.Node)
+		return NoRetry(fmt.Errorf("node %q: its route sent a payload to %q, which is no worker of this graph; choose it with To", node, d.Node))
 	}
-	return fmt.Errorf("node %q: its route chose worker %q without a payload; send one with the worker's With or Each", node, d.Node)
+	return NoRetry(fmt.Errorf("node %q: its route chose worker %q without a payload; send one with the worker's With or Each", node, d.Node))
 }

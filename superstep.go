@@ -335,7 +335,7 @@ func (r *round) runOne(ctx context.Context, i int) {
 			return
 		case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
 			return // stopped from outside, not failed: it stays unfinished
-		case t.failed == nil && retryable(err) && t.again(ctx, err, a.tries):
+		case t.failed == nil && !final(err) && t.again(ctx, err, a.tries):
 		case t.failed == nil && ctx.Err() == nil && t.handles(err):
 			t.failed = t.nodeError(a.tries, err)
 			if unsaved := t.handedOver(ctx, err); unsaved != nil {
@@ -386,13 +386,11 @@ func (l *loop) given() []core.Write {
 	return l.pos.Run.Input
 }
 
-func retryable(err error) bool {
-	final, end := (*noRetry)(nil), (*concluded)(nil)
-	return !errors.As(err, &final) && !errors.As(err, &end)
-}
-
 // again waits for the next try, and says whether there is one.
 func (t *Task) again(ctx context.Context, err error, tries int) bool {
+	if len(t.policy.Retries) == 0 && !Retryable(err) {
+		return false
+	}
 	most, waits := t.policy.For(err)
 	return tries < most && pause(ctx, backoff(waits, tries))
 }

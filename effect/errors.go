@@ -186,6 +186,9 @@ func (e *NotSentError) Error() string {
 	return fmt.Sprintf("effect %q %s: nothing was sent: %v; it may be tried again", e.Effect, e.Ref, e.Err)
 }
 
+// TryAgain tells [pawl.Retryable] that the ledger, not the cause, decides what another entry of the node sends.
+func (e *NotSentError) TryAgain() bool { return true }
+
 // Unwrap returns the cause.
 func (e *NotSentError) Unwrap() error { return e.Err }
 
@@ -215,6 +218,9 @@ func (e *InDoubtError) Error() string {
 	return s + "; resume the thread" + when + " to settle it, or say at the effect desk what happened"
 }
 
+// TryAgain tells [pawl.Retryable] that the ledger, not the cause, decides what another entry of the node sends.
+func (e *InDoubtError) TryAgain() bool { return true }
+
 // Unwrap returns the cause.
 func (e *InDoubtError) Unwrap() error { return e.Err }
 
@@ -233,6 +239,9 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("effect %q %s: operation %.12s is on its way from thread %q; nothing was sent here; try again to get its receipt",
 		e.Effect, e.Ref, e.Operation, e.Thread)
 }
+
+// TryAgain tells [pawl.Retryable] that the ledger, not the cause, decides what another entry of the node sends.
+func (e *BusyError) TryAgain() bool { return true }
 
 // Is makes errors.Is(err, pawl.ErrBusy) true.
 func (e *BusyError) Is(target error) bool { return target == pawl.ErrBusy }

@@ -24,6 +24,9 @@ func (e *NamespaceError) Error() string {
 	return fmt.Sprintf("store: namespace [%s]: %s; nothing was done", strings.Join(e.Namespace, ", "), e.Reason)
 }
 
+// TryAgain tells pawl.Retryable that it would be refused again.
+func (e *NamespaceError) TryAgain() bool { return false }
+
 // InputError refuses another part of an operation. Nothing of the batch was done.
 type InputError struct {
 	What   string // key, value, filter, index, limit, ttl
@@ -34,6 +37,9 @@ type InputError struct {
 func (e *InputError) Error() string {
 	return fmt.Sprintf("store: %s: %s; nothing was done", e.What, e.Reason)
 }
+
+// TryAgain tells pawl.Retryable that it would be refused again.
+func (e *InputError) TryAgain() bool { return false }
 
 // EmbeddingError: the model's answer cannot be used, or a stored vector was made by another model. Nothing was written.
 type EmbeddingError struct {

@@ -36,6 +36,9 @@ func (e *NoIDError) Error() string {
 		"pawl.TaskKey(ctx)+\"-1\"; nothing was told", e.Node)
 }
 
+// TryAgain tells [pawl.Retryable] that it would be refused again.
+func (e *NoIDError) TryAgain() bool { return false }
+
 // Push tells a whole message from inside a node, before its write is merged: an object with an id, which m is encoded to.
 // Like [pawl.Emit] it stores nothing; whoever writes the message under that id, too, has it shown one time. A message that
 // is pushed again is shown again where it changed.

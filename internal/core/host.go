@@ -43,7 +43,7 @@ type Policy struct {
 	Uses    map[string]bool // nil: anything
 	Idle    time.Duration   // without progress; 0: none
 	Beats   bool            // only a heartbeat is progress
-	Retries []Retry         // asked in their order; none: every error is tried again
+	Retries []Retry         // asked in their order; none: the host decides
 	Handles bool            // a function of the graph takes over when the tries are over
 }
 

@@ -28,13 +28,6 @@ func failing(t *testing.T, h *home, node rowNode, options ...pawl.NodeOption) (e
 	return entries, err
 }
 
-func rowNoRetry(t *testing.T, h *home) {
-	n, err := failing(t, h, func(context.Context, *rowState) error { return pawl.NoRetry(errRow) }, pawl.Tries(3))
-	if n != 1 || !errors.Is(err, errRow) {
-		t.Errorf("a final error: %d entries, %v", n, err)
-	}
-}
-
 func rowTaskInfo(t *testing.T, h *home) {
 	var seen []pawl.TaskInfo
 	_, err := failing(t, h, func(ctx context.Context, _ *rowState) error {

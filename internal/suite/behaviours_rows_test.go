@@ -101,7 +101,7 @@ func failRows() []scenario {
 		recordedRows("FLT-01", "FLT-04", "FLT-19", "FLT-21", "FLT-22", "FLT-24", "FLT-25", "FLT-31"),
 		[]scenario{
 			{id: "FLT-02", run: rowJitter}, {id: "FLT-03", run: rowPolicies}, {id: "FLT-15", run: each(rowPayloadTimeout)}, {id: "FLT-29", run: each(rowSuperStepTimeout)},
-			{id: "FLT-05", run: each(rowNoRetry), differs: "every error is tried again unless RetryOn or NoRetry says otherwise: Go has no table of kinds"},
+			{id: "FLT-05", run: each(rowRetryTable)},
 			{id: "FLT-07", run: each(rowTaskInfo)}, {id: "FLT-08", run: each(rowTimeout)}, {id: "FLT-12", run: each(rowTimeout)},
 			{id: "FLT-14", run: each(rowOwnTimeout)}, {id: "FLT-16", run: each(rowTimeoutOfAFunction)}, {id: "FLT-17", run: each(rowOwnCancel)}, {id: "FLT-18", run: each(rowCallerLeaves)},
 			{id: "FLT-32", run: each(routeFails), strict: true},

@@ -4,7 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
+	"net"
 	"slices"
+	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/pawl-dev/pawl"
@@ -48,4 +53,42 @@ func rowPushed(t *testing.T, h *home) {
 		t.Errorf("told %v (%d before the write), in the state %v", told, early, held)
 	}
 	same(t, "ids", listed(told), []string{"1 First", "2 Second", "3 Third"})
+}
+
+// status is an error with an HTTP status.
+type status int
+
+func (s status) Error() string   { return fmt.Sprint("status ", int(s)) }
+func (s status) StatusCode() int { return int(s) }
+
+// rowRetryTable: a node with three tries and no policy is entered again for errors of the world and for unknown ones, and
+// not for those that the same input makes again.
+func rowRetryTable(t *testing.T, h *home) {
+	_, value := strconv.Atoi("x")
+	fails := func(err error) func() error { return func() error { return err } }
+	for _, c := range []struct {
+		name    string
+		fails   func() error
+		entries int
+	}{
+		{"a connection", fails(&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}), 3},
+		{"500", fails(status(500)), 3}, {"503", fails(status(503)), 3},
+		{"400", fails(status(400)), 1}, {"404", fails(status(404)), 1},
+		{"a value", fails(value), 1},
+		{"a type", fails(json.Unmarshal([]byte(`"x"`), new(int))), 1},
+		{"syntax", fails(json.Unmarshal([]byte(`{`), new(int))), 1},
+		{"a look-up", func() error { return []error{}[len(h.name)] }, 1},
+		{"arithmetic", func() error { return status(1 / (len(h.name) - len(h.name))) }, 1},
+		{"the system", fails(&fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}), 1},
+		{"unknown", fails(errRow), 3},
+		{"marked as final", fails(pawl.NoRetry(errRow)), 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			entries := 0
+			g := build(t, single(func(context.Context, *rowState) error { entries++; return c.fails() }, pawl.Tries(3), pawl.Backoff(0, 0)))
+			if _, err := g.Thread(engine(t, h.open(t), nil), c.name).Run(t.Context(), &rowState{}); err == nil || entries != c.entries {
+				t.Errorf("%d entries, want %d: %v", entries, c.entries, err)
+			}
+		})
+	}
 }
