@@ -6,29 +6,44 @@ MODULES = . bench
 .PHONY: help test lint bench sweep conformance-record
 
 help:
-	@echo "make test   every test in every module, with the race detector; crash sweeps without it"
+	@echo "make test   every test in every module, with the race detector; crash sweeps and whole programs without it"
 	@echo "make lint   gofmt, vet, staticcheck, module files"
 	@echo "make bench  the figures, beside the raw limits of this machine"
 	@echo "make mutate takes away each guard of the law of operations, and demands that a test misses it"
 	@echo "make sweep  the crash sweep at full depth (about 10 times the stop points)"
 	@echo "make conformance-record  records the scenarios on LangGraph again and compares random graphs (needs python3)"
 
-# The long ones run without the race detector, which would make their thousands of processes take an hour. So do cases whose
-# function the detector sees under another number: A01 to A04 and A10 to A13 as S003-1 to S003-4 and S003-15, the rows and
-# failures as hazards H1, H15 and H19, scenarios inside other graphs as themselves.
-LONG = TestSweep|TestChaos|TestCut|TestDepth|TestAcceptance/^A0[1-4]$$|TestAcceptance/^A1[0-3]$$|TestBehaviours/rows/^(CHN-17|CKP-2[34]|FUN-22)$$|TestBugs/^(019|109)$$|Test(Seeds|Promises|Acceptance)/.*/^depth_[1-3]
+# What says how long a part took: by the clock, and of the processors.
+SHELL = bash
+PART = part() { echo "== $$1"; local TIMEFORMAT="== $$1: %R s by the clock, %U s of processors"; time "$${@:2}"; }
+
+# lint has vetted, and nobody reads debug information here.
+TEST = $(GO) test -vet=off -ldflags=-w
 
 # The detector watches Pawl, not the C code of SQLite that was translated to Go: half of the time of such a run went there.
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
 
+# What runs without it, since it would make thousands of short lives and processes take an hour: sweeps, chaos, scenarios
+# inside other graphs, and whole programs. The numbered cases run with it and without, where processes that die are
+# never watched and a function runs under each of its numbers.
+SWEEPS = ^Test(Sweep|SweepEffects|SweepOverEffects|SweepOverTheSameDatabase|SweepFinds|SweepOutside)$$
+LONG = $(SWEEPS)|^Test(Chaos|Cut|Depth)$$|^Test(Seeds|Promises|Acceptance)$$/.*/^depth_[1-3]
+SWEPT = ./effect ./pawltest ./storage/fault ./store
+PROGRAMS = ./cmd/... ./examples/... ./internal/arch
+WATCHED = $$($(GO) list ./... | grep -vxF "$$($(GO) list $(PROGRAMS))")
+
 test:
-	@for m in $(MODULES); do (cd $$m && echo "== test $$m" && $(GO) test $(RACE) -timeout 45m -skip '$(LONG)' ./... && \
-		$(GO) test -timeout 30m -run '$(LONG)' ./...) || exit 1; done
+	@$(PART); tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
+	part "the suite, built" $(TEST) -c -o "$$tmp/suite" ./internal/suite && \
+	part "race detector" env PAWL_SUITE_CHILDREN="$$tmp/suite" $(TEST) $(RACE) -timeout 45m -skip '$(LONG)' $(WATCHED) && \
+	part "sweeps, programs, the suite" $(TEST) -timeout 30m ./internal/suite $(PROGRAMS) && \
+	part "sweeps of packages" $(TEST) -timeout 10m -run '$(SWEEPS)' $(SWEPT) && \
+	cd bench && part "bench" $(TEST) ./...
 
 lint:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not gofmt-ed:"; echo "$$out"; exit 1; fi
-	@for m in $(MODULES); do (cd $$m && echo "== vet $$m" && $(GO) vet ./... && $(GO) mod verify >/dev/null) || exit 1; done
-	$(STATICCHECK) ./...
+	@$(PART); for m in $(MODULES); do (cd $$m && part "vet $$m" $(GO) vet ./... && $(GO) mod verify >/dev/null) || exit 1; done
+	@$(PART); part "staticcheck" $(STATICCHECK) ./...
 	@$(GO) mod tidy -diff
 
 bench:

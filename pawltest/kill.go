@@ -80,7 +80,7 @@ func (s *sweep) kills() {
 	if s.Disk == nil {
 		return
 	}
-	n := max(1, int(s.share*float64(s.points)))
+	n := max(1, int(s.share*float64(s.points))/s.Every)
 	for _, point := range s.rand.Perm(s.points)[:n] {
 		s.kill(point)
 	}

@@ -47,7 +47,10 @@ type Scenario struct {
 	Reads bool
 	// Discards says that the scenario discards finished work on purpose (pawl.Again), so that tasks may end twice.
 	Discards bool
-	// Seed chooses the sample of double deaths and kills. Every test has another sample.
+	// Every tries one point in so many; 0 and 1: each. Seeds that follow one another try other points, so that as many of
+	// them as Every says try each.
+	Every int
+	// Seed chooses the sample of points, double deaths and kills. Every test has another sample.
 	Seed uint64
 }
 
@@ -70,29 +73,32 @@ func (r Report) String() string {
 // as if nothing had happened. The threads hold the same values, steps that were recorded are not called again, each
 // question has the same answer, everything that was committed before the stop is still there byte by byte, and no
 // question is open that its thread does not show. A seeded sample is stopped a second time during the recovery, and a
-// seeded tenth of the points kills a real process (see Scenario.Disk).
+// seeded tenth of the points kills a real process (see Scenario.Disk). A long scenario may try a seeded share of its points
+// (see Scenario.Every).
 //
-// PAWL_SWEEP=full in the environment sweeps some ten times deeper: reads are points, half of the points are killed,
-// and there are many more double stops.
+// PAWL_SWEEP=full in the environment sweeps some ten times deeper, whatever Every says: reads are points, half of the
+// points are killed, and there are many more double stops.
 func Sweep(t testing.TB, scenario Scenario) Report {
 	t.Helper()
 	s := &sweep{t: t, Scenario: scenario, share: 0.1, pairs: 1}
 	if os.Getenv("PAWL_SWEEP") == "full" {
-		s.share, s.pairs, s.Reads = 0.5, 11, true
+		s.share, s.pairs, s.Reads, s.Every = 0.5, 11, true, 1
 	}
+	s.Every = max(1, s.Every)
 	if s.child() {
 		return Report{}
 	}
 	seed := fnv.New64a()
 	_, _ = seed.Write([]byte(t.Name()))
 	s.rand = rand.New(rand.NewPCG(s.Seed, seed.Sum64()))
+	s.first = int((s.Seed + seed.Sum64()%uint64(s.Every)) % uint64(s.Every))
 	if !s.reference() {
 		return s.report
 	}
 	s.singles()
 	s.doubles()
 	s.kills()
-	t.Log(s.report)
+	t.Logf("%v; seed %d, one point in %d", s.report, s.Seed, s.Every)
 	return s.report
 }
 
@@ -102,6 +108,7 @@ type sweep struct {
 	rand   *rand.Rand
 	share  float64 // of the points, that are killed
 	pairs  int     // double stops, as a multiple of the points
+	first  int     // of the points
 	points int     // of the reference
 	report Report
 
@@ -258,9 +265,9 @@ func (s *sweep) fail(tr *trial, faults ...string) {
 	s.t.Errorf("%s:\n%s", tr.name, strings.Join(faults, "\n"))
 }
 
-// singles stops the scenario at every point.
+// singles stops the scenario at every point, or at one in so many.
 func (s *sweep) singles() {
-	for n := 0; ; n++ {
+	for n := s.first; ; n += s.Every {
 		tr := s.memory(fmt.Sprintf("stopped at point %d of %d", n, s.points))
 		if !s.stopAt(tr, n) {
 			return
@@ -272,7 +279,7 @@ func (s *sweep) singles() {
 
 // doubles stops it at a sample of points, and at another one during the recovery.
 func (s *sweep) doubles() {
-	for range s.pairs * s.points {
+	for range s.pairs * s.points / s.Every {
 		n, m := s.rand.IntN(s.points), s.rand.IntN(s.points)
 		tr := s.memory(fmt.Sprintf("stopped at point %d of %d, and at %d of the recovery", n, s.points, m))
 		if !s.stopAt(tr, n) || !s.stopAt(tr, m) {

@@ -43,7 +43,7 @@ func sweepAgainstReplay(t *testing.T, _ *report) {
 		h, target := moneyHome(t, ""), pawltest.NewTarget(pawltest.TargetOpaque)
 		o, other := firmAs(t, h, forgetful), firmAs(t, h, forgetful)
 		g := atDepth(t, payGraph(wire(target)))
-		const rounds = 1000
+		const rounds = manyReplays
 		for i := range rounds {
 			out, err := g.Thread(o.eng, fmt.Sprint(i)).Run(t.Context(), orderFor(fmt.Sprint(i)))
 			mustBeDone(t, out, err)

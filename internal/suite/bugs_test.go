@@ -279,7 +279,7 @@ func headIsAVersionCheck(t *testing.T, _ *report) {
 // branchesDoNotMix is 109: a property test beside full states, and the plain case.
 func branchesDoNotMix(t *testing.T, _ *report) {
 	onEach(t, func(t *testing.T, h *home) {
-		for seed := range 8 {
+		for seed := range manyForks {
 			forksOfForks(t, h, uint64(1000+seed), 12)
 		}
 		g := build(t, lineOf("line"))

@@ -64,6 +64,7 @@ func (d *depths) String(suite string) string {
 }
 
 func atAllDepths(t *testing.T, r *report, s scenario) {
+	s.onlyOnce(t)
 	flat := s.runAt(t, r, nest.Level{})
 	if s.flat != "" {
 		if !flat {

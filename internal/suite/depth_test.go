@@ -69,15 +69,15 @@ func depthCases(t *testing.T) map[string]depthCase {
 	return all
 }
 
-// TestDepth runs every scenario of the sweep as it is and inside others, and demands the same snapshots, steps, questions,
-// operations and approvals.
+// TestDepth runs every scenario of the sweep as it is and inside others, as a node and called by turns, and demands the same
+// snapshots, steps, questions, operations and approvals.
 func TestDepth(t *testing.T) {
 	t.Parallel()
-	cases := depthCases(t)
+	cases, seed := depthCases(t), nest.Seed()
 	var mu sync.Mutex
 	ran, left := 0, map[string][]string{}
 	t.Cleanup(func() {
-		fmt.Printf("depth: %d scenarios of the sweep, %d runs inside others\n", len(cases), ran)
+		fmt.Printf("depth: %d scenarios of the sweep, %d runs inside others by PAWL_SEED=%d\n", len(cases), ran, seed)
 		for _, why := range slices.Sorted(maps.Keys(left)) {
 			slices.Sort(left[why])
 			fmt.Printf("  left out, as %s: %s\n", why, strings.Join(left[why], ", "))
@@ -92,7 +92,7 @@ func TestDepth(t *testing.T) {
 				mu.Unlock()
 			}
 			want := map[bool][]string{false: c.seenAt(t, nest.Level{}), true: c.seenAt(t, nest.Level{Mode: pawl.Stateless})}
-			for _, l := range nest.Levels(3, pawl.Inherit, pawl.PerThread, pawl.Stateless) {
+			for _, l := range nest.ByTurns(nest.Levels(3, pawl.Inherit, pawl.PerThread, pawl.Stateless), name, seed) {
 				if c.left[l.Mode] != "" {
 					continue
 				}

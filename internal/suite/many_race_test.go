@@ -2,6 +2,12 @@
 
 package suite
 
-// manyThreads wait at once in S002-2: a tenth of the scenario's number, since the race detector makes each one cost
-// about twenty times as much. The full number runs without it.
-const manyThreads = 1_000
+// detector says whether the race detector watches. It makes each of many things cost about twenty times as much, and sees
+// in a few of them what it sees in all: the full numbers run without it.
+const detector = true
+
+const (
+	manyThreads = 1_000
+	manyReplays = 100
+	manyForks   = 2
+)

@@ -3,6 +3,7 @@ package suite_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -21,48 +22,89 @@ type sweepCase struct {
 	discards bool
 }
 
-// How many stop points the sweep of everything has at least, and that of effects and approvals.
+// sweepLeast is how many stop points each of the two sweeps has at least in an ordinary run, which takes one in sweepEvery
+// or payEvery: another part with each seed (see nest.Seed). PAWL_SWEEP=full takes all.
 const (
-	sweepLeast    = 2000
-	sweepPayLeast = 2000
+	sweepLeast = 2000
+	sweepEvery = 3
+	payEvery   = 4
 )
 
-// TestSweep stops every scenario at every storage point under every durability, and demands that nothing can be told
-// from a run without a stop.
+// TestSweep stops every scenario at storage points under every durability, and demands that nothing can be told from a
+// run without a stop.
 func TestSweep(t *testing.T) {
 	cases := slices.Concat(sweepCases(t), sweepInside(t))
-	var mu sync.Mutex
-	var total pawltest.Report
-	swept := 0
-	t.Cleanup(func() {
-		if swept != 3*len(cases) { // some were not asked for
-			return
-		}
-		fmt.Printf("sweep: %d scenarios, %v\n", swept, total)
-		if total.Points < sweepLeast {
-			t.Errorf("%d stop points, want at least %d", total.Points, sweepLeast)
-		}
-	})
+	swept := &swept{name: "sweep", of: 3 * len(cases), every: sweepEvery}
 	for _, c := range cases {
 		for _, mode := range []pawl.Durability{pawl.Sync, pawl.Async, pawl.Exit} {
-			t.Run(c.name+"/"+string(mode), func(t *testing.T) {
-				t.Parallel()
-				report := pawltest.Sweep(t, pawltest.Scenario{
+			swept.run(t, c.name, mode, func(*testing.T) pawltest.Scenario {
+				return pawltest.Scenario{
 					Drive:    c.drive,
 					Options:  pawl.Options{Durability: mode, Strict: true},
 					Disk:     func(path string, kinds ...storage.Kind) (storage.DB, error) { return sqlite.Open(path, kinds...) },
 					Discards: c.discards,
-				})
-				mu.Lock()
-				defer mu.Unlock()
-				swept++
-				total.Points += report.Points
-				total.Doubles += report.Doubles
-				total.Killed += report.Killed
-				total.Failures += report.Failures
+				}
 			})
 		}
 	}
+	swept.print(t)
+}
+
+// TestSweepEffects is the same for outside actions: at most one row of the target for an intent, the same receipt, one
+// grant used, and nothing pending that is not said.
+func TestSweepEffects(t *testing.T) {
+	cases := slices.Concat(payCases(), payInside())
+	swept := &swept{name: "sweep of effects", of: 3 * len(cases), every: payEvery}
+	for _, c := range cases {
+		for _, mode := range []pawl.Durability{pawl.Sync, pawl.Async, pawl.Exit} {
+			swept.run(t, c.name, mode, func(t *testing.T) pawltest.Scenario { return c.scenario(t, mode) })
+		}
+	}
+	swept.print(t)
+}
+
+// swept counts what the scenarios of a sweep tried.
+type swept struct {
+	name  string
+	of    int // scenarios
+	every int
+
+	mu    sync.Mutex
+	ran   int
+	total pawltest.Report
+}
+
+func (s *swept) run(t *testing.T, name string, mode pawl.Durability, of func(*testing.T) pawltest.Scenario) {
+	t.Run(name+"/"+string(mode), func(t *testing.T) {
+		t.Parallel()
+		scenario := of(t)
+		scenario.Every, scenario.Seed = s.every, nest.Seed()
+		report := pawltest.Sweep(t, scenario)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ran++
+		s.total.Points += report.Points
+		s.total.Doubles += report.Doubles
+		s.total.Killed += report.Killed
+		s.total.Failures += report.Failures
+	})
+}
+
+// print says at the end what was tried, unless some scenarios were not asked for.
+func (s *swept) print(t *testing.T) {
+	t.Cleanup(func() {
+		if s.ran != s.of {
+			return
+		}
+		share := fmt.Sprintf("one point in %d by PAWL_SEED=%d", s.every, nest.Seed())
+		if os.Getenv("PAWL_SWEEP") == "full" {
+			share = "all"
+		}
+		fmt.Printf("%s: %d scenarios, %s: %v\n", s.name, s.ran, share, s.total)
+		if s.total.Points < sweepLeast {
+			t.Errorf("%d stop points, want at least %d", s.total.Points, sweepLeast)
+		}
+	})
 }
 
 func sweepCases(t *testing.T) []sweepCase {
@@ -108,39 +150,6 @@ func sweepCases(t *testing.T) []sweepCase {
 		{name: "children-called-stateless", drive: sweepCalls(t, pawl.Stateless)},
 		{name: "children-sent", drive: sweepSent(t)},
 		{name: "child-failure", drive: sweepChildFailure(t)},
-	}
-}
-
-// TestSweepEffects is the same for outside actions: at most one row of the target for an intent, the same receipt, one
-// grant used, and nothing pending that is not said.
-func TestSweepEffects(t *testing.T) {
-	cases := slices.Concat(payCases(), payInside())
-	var mu sync.Mutex
-	var total pawltest.Report
-	swept := 0
-	t.Cleanup(func() {
-		if swept != 3*len(cases) {
-			return
-		}
-		fmt.Printf("sweep of effects: %d scenarios, %v\n", swept, total)
-		if total.Points < sweepPayLeast {
-			t.Errorf("%d stop points, want at least %d", total.Points, sweepPayLeast)
-		}
-	})
-	for _, c := range cases {
-		for _, mode := range []pawl.Durability{pawl.Sync, pawl.Async, pawl.Exit} {
-			t.Run(c.name+"/"+string(mode), func(t *testing.T) {
-				t.Parallel()
-				report := pawltest.Sweep(t, c.scenario(t, mode))
-				mu.Lock()
-				defer mu.Unlock()
-				swept++
-				total.Points += report.Points
-				total.Doubles += report.Doubles
-				total.Killed += report.Killed
-				total.Failures += report.Failures
-			})
-		}
 	}
 }
 
