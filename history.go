@@ -33,15 +33,16 @@ type Snapshot struct {
 
 // TaskState is how one task of the super-step after a checkpoint stands.
 type TaskState struct {
-	ID     string   `json:"id"`
-	Node   string   `json:"node"`
-	Kind   string   `json:"kind"` // node, worker, or without a function that would run again: ask, child
-	Path   string   `json:"path"`
-	State  string   `json:"state"` // due, done, failed, waiting
-	Error  string   `json:"error,omitempty"`
-	Tries  int      `json:"tries,omitempty"`
-	Cached bool     `json:"cached,omitempty"` // its result is of an earlier task like it; the node was not entered
-	Steps  []string `json:"steps,omitempty"`  // names of recorded steps
+	ID     string    `json:"id"`
+	Node   string    `json:"node"`
+	Kind   string    `json:"kind"` // node, worker, or without a function that would run again: ask, child
+	Path   string    `json:"path"`
+	State  string    `json:"state"` // due, done, failed, waiting
+	Error  string    `json:"error,omitempty"`
+	Tries  int       `json:"tries,omitempty"`
+	Writes []Written `json:"writes,omitempty"` // of a task that is done; [Start] writes the input
+	Cached bool      `json:"cached,omitempty"` // its result is of an earlier task like it; the node was not entered
+	Steps  []string  `json:"steps,omitempty"`  // names of recorded steps
 	// Arg is a worker's payload, in the snapshots of events.
 	Arg       json.RawMessage `json:"arg,omitempty"`
 	Questions []Question      `json:"questions,omitempty"`
@@ -200,10 +201,22 @@ func (t *Thread) snapshot(r *records.Reader, seen *local.Seen, s *records.Stored
 	if err != nil {
 		return nil, err
 	}
+	topology, err := r.Topology(cp)
+	if err != nil {
+		return nil, err
+	}
 	blocked, due := t.blockedAt(cp, &hanging), out.Tasks
+	came, over, err := r.Came(s)
+	if err != nil {
+		return nil, err
+	}
+	hanging.Ended = append(hanging.Ended, came...)
 	out.Next, out.Tasks = []string{}, nil
 	for i, task := range core.Plan(cp, t.identity(), string(out.Path)) {
-		state := taskState(task, &hanging, blocked[task.ID])
+		state := taskState(task, &hanging, topology, blocked[task.ID])
+		if over {
+			state.State, state.Error = "done", ""
+		}
 		if state.Kind = due[i].Kind; state.State != "done" || !leads {
 			out.Next = append(out.Next, task.Node)
 		}
@@ -212,7 +225,7 @@ func (t *Thread) snapshot(r *records.Reader, seen *local.Seen, s *records.Stored
 	return out, nil
 }
 
-func taskState(task core.Task, p *core.Position, blocked bool) TaskState {
+func taskState(task core.Task, p *core.Position, topology *core.Topology, blocked bool) TaskState {
 	s := TaskState{ID: task.ID, Node: task.Node, Path: task.Path(), State: "due"}
 	for i := range p.Steps[task.ID] {
 		s.Steps = append(s.Steps, p.Steps[task.ID][i].Name)
@@ -230,7 +243,8 @@ func taskState(task core.Task, p *core.Position, blocked bool) TaskState {
 	}
 	for i := range p.Ended {
 		if e := &p.Ended[i]; e.Result.Task.ID == task.ID {
-			if s.State, s.Error, s.Tries, s.Cached = "done", e.Error, e.Tries, e.Result.Cached; e.Failed {
+			s.State, s.Error, s.Tries, s.Cached = "done", e.Error, e.Tries, e.Result.Cached
+			if s.Writes = writtenOf(topology, e.Result.Writes); e.Failed {
 				s.State = "failed"
 			}
 		}
@@ -367,8 +381,7 @@ func (t *Thread) preview(ctx context.Context, verb Verb, at Point) (*Preview, er
 		for _, task := range snap.Tasks {
 			switch {
 			case verb == VerbFork:
-				task.Steps, task.Questions, task.Children = nil, nil, nil
-				p.Enter = append(p.Enter, task)
+				p.Enter = append(p.Enter, TaskState{ID: task.ID, Node: task.Node, Kind: task.Kind, Path: task.Path, State: "due"})
 			case task.State == "done":
 				p.Kept = append(p.Kept, task)
 			case task.State == "waiting":

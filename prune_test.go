@@ -50,7 +50,8 @@ func growing(t *testing.T, rounds int) *pawl.Graph[grown] {
 	return g
 }
 
-// snapshots are a thread's checkpoints as they read, without their parents, by id.
+// snapshots are a thread's checkpoints as they read, by id: without their parents, and without what came of their tasks,
+// which the next ones tell.
 func snapshots(t *testing.T, th *pawl.ThreadOf[grown]) map[string]string {
 	t.Helper()
 	h, err := th.History(context.Background(), pawl.Page{Limit: 10_000})
@@ -59,7 +60,10 @@ func snapshots(t *testing.T, th *pawl.ThreadOf[grown]) map[string]string {
 	}
 	out := map[string]string{}
 	for _, s := range h {
-		out[s.Checkpoint] = fmt.Sprint(s.Step, s.Source, s.Next, string(s.Values), s.Tasks)
+		out[s.Checkpoint] = fmt.Sprint(s.Step, s.Source, s.Next, string(s.Values))
+		for _, task := range s.Tasks {
+			out[s.Checkpoint] += fmt.Sprint(task.ID, task.Node, task.Kind, task.Steps, task.Questions)
+		}
 	}
 	return out
 }

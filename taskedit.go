@@ -233,7 +233,7 @@ func (w *rewrite) superStep(ctx context.Context, n int, edits []TaskEdit) error 
 	if from == nil { // a thread on which nothing ran
 		from = blank(w.d)
 	}
-	results, err := w.results(n, from, edits)
+	results, told, err := w.results(n, from, edits)
 	if err != nil {
 		return err
 	}
@@ -241,6 +241,7 @@ func (w *rewrite) superStep(ctx context.Context, n int, edits []TaskEdit) error 
 	if err != nil {
 		return &TaskEditError{Thread: w.t.id, Step: n, Err: err}
 	}
+	next.Merged = told
 	next.Source, next.Run, next.Graph = core.SourceEdit, w.run.N, len(w.run.Graphs)-1
 	w.add(next)
 	return nil
@@ -289,8 +290,8 @@ func (w *rewrite) input(ctx context.Context, n int, e *TaskEdit) error {
 }
 
 // results are those of the named tasks and of those that had finished beside them, in the order in which they merge: as
-// they are due, and behind them by name.
-func (w *rewrite) results(n int, from *core.Checkpoint, edits []TaskEdit) ([]core.Result, error) {
+// they are due, and behind them by name. told are those that were due and of which no row tells.
+func (w *rewrite) results(n int, from *core.Checkpoint, edits []TaskEdit) (out, told []core.Result, err error) {
 	due := core.Plan(from, w.t.identity(), "")
 	results := make([]*core.Result, len(due))
 	for _, e := range w.ended {
@@ -304,7 +305,7 @@ func (w *rewrite) results(n int, from *core.Checkpoint, edits []TaskEdit) ([]cor
 	for _, e := range edits {
 		r, err := w.result(from, &e)
 		if err != nil {
-			return nil, &TaskEditError{Thread: w.t.id, Step: n, Node: e.Node, Err: err}
+			return nil, nil, &TaskEditError{Thread: w.t.id, Step: n, Node: e.Node, Err: err}
 		}
 		i := slices.IndexFunc(due, func(task core.Task) bool { return task.Node == e.Node })
 		for ; i >= 0 && i < len(due) && due[i].Node == e.Node && edited[i]; i++ {
@@ -317,16 +318,17 @@ func (w *rewrite) results(n int, from *core.Checkpoint, edits []TaskEdit) ([]cor
 		r.Task = core.Task{ID: core.TaskID(place, e.Node, -1), Node: e.Node, Index: -1, Step: place.Step}
 		beside = append(beside, *r)
 	}
-	var out []core.Result
 	for i, r := range results {
-		if r != nil {
-			out = append(out, *r)
-		} else {
+		if r == nil {
 			w.dropped = append(w.dropped, due[i].Node)
+			continue
+		}
+		if out = append(out, *r); edited[i] {
+			told = append(told, *r)
 		}
 	}
 	slices.SortStableFunc(beside, func(a, b core.Result) int { return cmp.Compare(a.Task.Node, b.Task.Node) })
-	return append(out, beside...), nil
+	return append(out, beside...), told, nil
 }
 
 // result is what a node did, and where it leads.

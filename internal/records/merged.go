@@ -150,12 +150,15 @@ func (r *Reader) results(s *Stored) ([]core.Ended, error) {
 	if err != nil || before == nil {
 		return nil, err
 	}
-	path := ""
-	if f := before.Checkpoint.Frame; f != nil {
-		path = f.Path
+	return r.resultsOf(before, s)
+}
+
+func (r *Reader) resultsOf(before, s *Stored) (out []core.Ended, err error) {
+	if len(s.merged) == 0 {
+		return nil, nil
 	}
-	due := core.Plan(before.Checkpoint, core.ID("thread", r.Info.Tenant, r.Info.ID), path)
-	out := make([]core.Ended, len(s.merged))
+	due := r.due(before)
+	out = make([]core.Ended, len(s.merged))
 	for i, m := range s.merged {
 		e := &out[i]
 		e.Checkpoint, e.Seq = before.Checkpoint.N, s.Checkpoint.Seq-int64(len(s.merged)-i)

@@ -27,12 +27,21 @@ func historyOf(t *testing.T, th *pawl.ThreadOf[rowState]) (out []string) {
 	for _, s := range h {
 		line := fmt.Sprint(s.Step, " ", string(s.Values), " ", s.Next)
 		for _, task := range s.Tasks {
-			line += " " + task.Node
+			line += " " + task.Node + " " + wrote(task)
 		}
 		out = append(out, line)
 	}
 	slices.Reverse(out)
 	return out
+}
+
+// wrote is what a task of a history came to.
+func wrote(task pawl.TaskState) string {
+	var out []string
+	for _, w := range task.Writes {
+		out = append(out, w.Channel+"="+string(w.Value))
+	}
+	return strings.Join(out, " ")
 }
 
 // byHandOf applies lists of super-steps, each list in a call.
@@ -77,7 +86,7 @@ func rowEditAsSteps(t *testing.T, h *home) {
 	}
 	byHandOf(t, one, [][]pawl.TaskEdit{first}, [][]pawl.TaskEdit{second})
 	byHandOf(t, two, [][]pawl.TaskEdit{first, second})
-	want := []string{`0 {"m":{"foo":"bar"}} [b] b`, `1 {"m":{"baz":"new","foo":"updated"}} [b] b`}
+	want := []string{`0 {"m":{"foo":"bar"}} [b] b m={"baz":"new"}`, `1 {"m":{"baz":"new","foo":"updated"}} [b] b `}
 	for name, th := range map[string]*pawl.ThreadOf[rowState]{"in two calls": one, "in one": two} {
 		if got := historyOf(t, th); !slices.Equal(got, want) {
 			t.Errorf("%s: %q", name, got)
@@ -136,7 +145,7 @@ func rowEditAsSends(t *testing.T, h *home) {
 	})
 	got := historyOf(t, byHand)
 	same(t, "history", strings.Join(got, "\n"), strings.Join(historyOf(t, real), "\n"))
-	if !strings.HasSuffix(got[2], "] task task task") {
+	if !strings.HasSuffix(got[2], `] task log=["task 0"] task log=["task 1"] task log=["task 2"]`) {
 		t.Errorf("the tasks: %s", got[2])
 	}
 }
@@ -148,7 +157,11 @@ func rowEditAsTasks(t *testing.T, h *home) {
 		t.Fatal(err)
 	}
 	byHandOf(t, byHand, [][]pawl.TaskEdit{{{Node: pawl.Start}}, {{Node: "double", Changes: json.RawMessage(`{"n":2}`)}}})
-	same(t, "history", strings.Join(historyOf(t, byHand), "\n"), strings.Join(historyOf(t, real), "\n"))
+	got := historyOf(t, byHand)
+	same(t, "history", strings.Join(got, "\n"), strings.Join(historyOf(t, real), "\n"))
+	if !strings.HasSuffix(got[1], "double n=2") {
+		t.Errorf("the task's result: %s", got[1])
+	}
 }
 
 // copied runs start > one > two, two > three, where one of the twos is by a goto, and goes on from an older point with edits.
