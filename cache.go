@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/core"
 	"github.com/pawl-dev/pawl/internal/schema"
+	"github.com/pawl-dev/pawl/storage"
 )
 
 // Cache lets tasks reuse the result of an earlier task of the same node, on any thread of the tenant and in any process,
@@ -209,9 +210,11 @@ func (s *scope) cachedStep(name string, ttl time.Duration, takes, gives string, 
 
 // ClearCache forgets what is kept of a graph's nodes and of the steps in them, in the engine's tenant: of those that are
 // named, or of all. A node of a child is named by the names on the way to it, "child|node". It returns how many results
-// it forgot. Tasks that run meanwhile may keep new ones.
-func (e *Engine) ClearCache(ctx context.Context, graph string, nodes ...string) (int, error) {
-	if err := e.allowed(ctx, VerbInfo{Verb: VerbClear, Graph: graph}); err != nil {
+// it forgot. Tasks that run meanwhile may keep new ones. Parts are told of each Update of it.
+func (e *Engine) ClearCache(ctx context.Context, graph string, nodes ...string) (cleared int, err error) {
+	v := VerbInfo{Verb: VerbClear, Graph: graph}
+	defer e.refused(ctx, v, &err)
+	if err := e.allowed(ctx, v); err != nil {
 		return 0, err
 	}
 	if e.store == nil {
@@ -220,12 +223,18 @@ func (e *Engine) ClearCache(ctx context.Context, graph string, nodes ...string) 
 	if graph == "" {
 		return 0, errors.New("pawl: clearing the cache needs a graph's name; nothing was cleared")
 	}
-	if len(nodes) == 0 {
-		return e.store.Clear(ctx, e.tenant, graph)
+	v.Actor, v.Tenant = ActorFrom(ctx), e.tenant
+	told := func(ctx context.Context, tx storage.Tx, n int) error {
+		v.To = fmt.Sprintf("%d results forgotten", n)
+		_, err := e.consent(ctx, tx, v)
+		return err
 	}
-	cleared := 0
+	if len(nodes) == 0 {
+		return e.store.Clear(ctx, told, e.tenant, graph)
+	}
 	for _, node := range nodes {
-		n, err := e.store.Clear(ctx, e.tenant, graph, node)
+		v.Name = node
+		n, err := e.store.Clear(ctx, told, e.tenant, graph, node)
 		if cleared += n; err != nil {
 			return cleared, err
 		}

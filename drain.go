@@ -36,10 +36,7 @@ func (e *DrainingError) Error() string {
 // now on, in every process, and the runs that it has go on until they are over. Versions tells how many are left.
 // Marking it again changes nothing but the reason. A mark is of the engine's tenant.
 func (e *Engine) Drain(ctx context.Context, graph, version, reason string) error {
-	if err := e.mayDrain(ctx, graph, version, reason); err != nil {
-		return err
-	}
-	return e.store.Update(ctx, func(tx storage.Tx) error {
+	return e.drained(ctx, VerbInfo{Graph: graph, From: version, To: "drained", Reason: reason}, func(tx storage.Tx) error {
 		row, err := e.store.Box.DrainRow(&records.DrainInfo{
 			Tenant: e.tenant, Graph: graph, Version: version, By: ActorFrom(ctx).ID, Reason: reason, At: tx.Now(),
 		})
@@ -53,26 +50,33 @@ func (e *Engine) Drain(ctx context.Context, graph, version, reason string) error
 
 // Undrain takes the mark of a version away. Without one it does nothing.
 func (e *Engine) Undrain(ctx context.Context, graph, version, reason string) error {
-	if err := e.mayDrain(ctx, graph, version, reason); err != nil {
-		return err
-	}
-	return e.store.Update(ctx, func(tx storage.Tx) error {
+	return e.drained(ctx, VerbInfo{Graph: graph, From: version, To: "open", Reason: reason}, func(tx storage.Tx) error {
 		_, err := tx.Delete(records.Drain, storage.Range{Prefix: []any{e.tenant, graph, version}})
 		return err
 	})
 }
 
-func (e *Engine) mayDrain(ctx context.Context, graph, version, reason string) error {
-	if err := e.allowed(ctx, VerbInfo{Verb: VerbDrain, Graph: graph, From: version, Reason: reason}); err != nil {
+// drained changes a mark and lets the parts know, in one Update.
+func (e *Engine) drained(ctx context.Context, v VerbInfo, mark func(storage.Tx) error) (err error) {
+	v.Verb = VerbDrain
+	defer e.refused(ctx, v, &err)
+	if err := e.allowed(ctx, v); err != nil {
 		return err
 	}
 	if e.store == nil {
-		return &NoStorageError{Graph: graph, Question: string(VerbDrain)}
+		return &NoStorageError{Graph: v.Graph, Question: string(VerbDrain)}
 	}
-	if graph == "" || version == "" {
+	if v.Graph == "" || v.From == "" {
 		return errors.New("pawl: drain needs a graph's name and the whole digest of a version, as Versions lists them; nothing was changed")
 	}
-	return nil
+	v.Actor, v.Tenant = ActorFrom(ctx), e.tenant
+	return e.store.UpdateIn(ctx, func(ctx context.Context, tx storage.Tx) error {
+		if err := mark(tx); err != nil {
+			return err
+		}
+		_, err := e.consent(ctx, tx, v)
+		return err
+	})
 }
 
 // flowing refuses a new run under a version that is drained, inside the Update that would start it, and then asks do.

@@ -104,12 +104,12 @@ type VerbInfo struct {
 	Thread   string // empty for an answer by id, before the question is read
 	Question string // for answers
 	Reason   string // in the actor's words, where the verb takes one
-	From, To string // graph versions, for migrate and force; for copy the threads
+	From, To string // graph versions, for migrate and force; for copy the threads; for drain the version, and drained or open; for clear what was done
 
 	// The rest is for parts, which are asked once the thread was read; Options.Allow is asked before.
 
 	Run, Attempt string
-	Name         string // of an answered question
+	Name         string // of an answered question; of the node whose results are cleared
 	Digest, View string // of what it asked, and of what of that was stored and shown
 	// Stage is empty where one Update does it all. A running thread is cancelled in two: StageAsked, by who cancels,
 	// and StageStopped, by the engine, once its tasks are over.

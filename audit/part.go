@@ -10,7 +10,8 @@ import (
 
 // Part writes a row for each call of a verb: put it into pawl.Options.Parts, before the parts that write what a verb
 // brings about. The row is in the Update that does the verb, and its action is the verb's: "thread.run", "thread.resume",
-// "thread.retry", "thread.fork", "thread.replay", "thread.edit", "thread.cancel", "thread.delete", and "question.answer".
+// "thread.retry", "thread.fork", "thread.replay", "thread.edit", "thread.cancel", "thread.delete", and "question.answer". What
+// is done to a graph, "graph.drain" and "graph.clear", is of no thread: the graph, or its node, is the row's Ref.
 // A call that had nothing to do is one too. A call that was refused changed nothing, so its row is in an Update of its
 // own: the action ends with ".refused", and Reason says why.
 //
@@ -52,6 +53,12 @@ func rowOf(v pawl.VerbInfo) Row {
 	switch {
 	case v.Verb == pawl.VerbAnswer:
 		r.Action, r.Question = "question.answer", brief(v.Question)
+	case v.Verb == pawl.VerbDrain || v.Verb == pawl.VerbClear:
+		r.Action, r.Ref = "graph."+string(v.Verb), brief(v.Graph)
+		if v.Name != "" {
+			r.Ref = brief(v.Graph + "|" + v.Name)
+		}
+		fallthrough
 	case v.From != "" || v.To != "":
 		r.Before, r.After = v.From, v.To
 	}

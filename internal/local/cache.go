@@ -74,17 +74,23 @@ func drop(tx storage.Tx, rows []storage.Row) error {
 	return nil
 }
 
-// Clear takes kept results away, of one node or of all of a graph, in Updates of bounded size, and says how many.
-func (s *Store) Clear(ctx context.Context, prefix ...any) (int, error) {
+// Clear takes kept results away, of one node or of all of a graph, in Updates of bounded size, and says how many. told is
+// part of each Update, and is given how many those of it are.
+func (s *Store) Clear(ctx context.Context, told func(context.Context, storage.Tx, int) error, prefix ...any) (int, error) {
 	for cleared := 0; ; {
 		var n int
-		err := s.Update(ctx, func(tx storage.Tx) error {
+		err := s.UpdateIn(ctx, func(ctx context.Context, tx storage.Tx) error {
 			rows, err := tx.List(records.Cache, storage.Query{Range: storage.Range{Prefix: prefix}, Limit: clearRows, NoBody: true})
 			if err != nil {
 				return err
 			}
-			n = len(rows)
-			return drop(tx, rows)
+			if n = len(rows); n == 0 && cleared > 0 {
+				return nil
+			}
+			if err := drop(tx, rows); err != nil {
+				return err
+			}
+			return told(ctx, tx, n)
 		})
 		if err != nil {
 			return cleared, err
