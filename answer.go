@@ -291,6 +291,9 @@ func (e *Engine) take(ctx context.Context, q *core.Question) error {
 		if err == nil && !ok {
 			err = local.ErrMoved
 		}
+		if err == nil {
+			err = decidedNow(tx, q.Tenant, q.Thread)
+		}
 		if err != nil || len(e.opts.Parts) == 0 {
 			return err
 		}

@@ -2,7 +2,6 @@ package pawl
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
@@ -12,16 +11,10 @@ import (
 
 // Timer makes questions that nobody answered in time visible. It is a source of package worker. Deadlines are facts
 // without it: every door judges them by the clock, and Resume enters a node whose question is due.
-type Timer struct {
-	eng *Engine
-
-	mu   sync.Mutex
-	busy map[string]bool // threads that it is resuming
-	runs sync.WaitGroup  // of these
-}
+type Timer struct{ background }
 
 // Timer makes a timer for the engine's tenant.
-func (e *Engine) Timer() *Timer { return &Timer{eng: e, busy: map[string]bool{}} }
+func (e *Engine) Timer() *Timer { return &Timer{background{eng: e, busy: map[string]bool{}}} }
 
 // Name is "questions".
 func (t *Timer) Name() string { return "questions" }
@@ -65,19 +58,6 @@ func (t *Timer) Due(ctx context.Context, limit int) (done int, next time.Time, e
 	return done, next, nil
 }
 
-// Wait waits until the runs that Due resumed have stopped, or ctx ends, which does not end them. Nobody may call Due
-// meanwhile.
-func (t *Timer) Wait(ctx context.Context) error {
-	over := make(chan struct{})
-	go func() { t.runs.Wait(); close(over) }()
-	select {
-	case <-over:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // due reads the questions that are due, and when the next one is.
 func (t *Timer) due(ctx context.Context, limit int) (due []*core.Question, next time.Time, err error) {
 	e := t.eng
@@ -110,18 +90,8 @@ func (t *Timer) due(ctx context.Context, limit int) (due []*core.Question, next 
 
 // resume starts a thread's run in the background, if it has none of this timer already.
 func (t *Timer) resume(ctx context.Context, q *core.Question) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	e := t.eng
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if t.busy[q.Thread] || e.closed {
-		return false
-	}
-	t.busy[q.Thread] = true
-	e.idle.Add(1)
-	t.runs.Go(func() {
-		defer e.idle.Done()
+	return t.begin(q.Thread, func() {
 		out, err := e.Thread(q.Graph, q.Thread).Resume(WithActor(context.WithoutCancel(ctx), timerActor))
 		if err == nil && out.Status == Waiting { // another question of the same task is open still
 			_, err = t.expire(context.WithoutCancel(ctx), q.ID)
@@ -129,11 +99,7 @@ func (t *Timer) resume(ctx context.Context, q *core.Question) bool {
 		if err != nil && e.opts.Logger != nil {
 			e.opts.Logger.Info("resuming a thread whose question is due", "thread", q.Thread, "question", q.ID, "error", err)
 		}
-		t.mu.Lock()
-		delete(t.busy, q.Thread)
-		t.mu.Unlock()
 	})
-	return true
 }
 
 // expire stores that a question expired, if it is open and due by the database's clock.

@@ -342,7 +342,11 @@ func moveQuestion(tx storage.Tx, box records.Box, q *core.Question) (bool, error
 		return false, err
 	}
 	row.Fields[5] = seq
-	return tx.Put(records.Question, row, storage.AtRev(q.Rev))
+	held, err := tx.Put(records.Question, row, storage.AtRev(q.Rev))
+	if err != nil || !held || q.State == core.QuestionSuperseded {
+		return held, err
+	}
+	return true, decidedNow(tx, q.Tenant, q.Thread)
 }
 
 // TenantName is the tenant whose threads this view of the engine sees.

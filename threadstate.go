@@ -31,7 +31,7 @@ type ThreadState struct {
 	Waiting  []Question `json:"waiting,omitempty"`
 	Legal    []Verb     `json:"legal"`
 	Owner    string     `json:"owner,omitempty"`  // the member that runs it; empty: nobody does
-	Updated  time.Time  `json:"updated,omitzero"` // when the status last changed: of a running thread, since when
+	Updated  time.Time  `json:"updated,omitzero"` // when the status last changed, or something was decided that it waits for: of a running thread, since when
 	Input    bool       `json:"input"`            // the run's input is stored
 	Head     *Snapshot  `json:"head,omitempty"`
 	// Values are the head's with what those tasks wrote that ended already, as far as that can be merged without the

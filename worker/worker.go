@@ -2,8 +2,11 @@
 // rows, judged by the database's clock, so nothing depends on a worker: without one an expired question is expired, and
 // is seen to be when somebody looks.
 //
-//	w := worker.New(db, nil, eng.Timer(), audit.NewSequencer(db))
+//	w := worker.New(db, nil, eng.Timer(), eng.Runner(), audit.NewSequencer(db))
 //	err := w.Run(ctx)
+//
+// Timer fires due times of questions. Runner goes on with threads that can: answered, approved, drained, or left by a process
+// that died.
 package worker
 
 import (

@@ -174,7 +174,7 @@ func (v *answerView) print(g *Page, p *Program) {
 		g.Line("Go on: %s", p.Command("runs resume %s", ShellWord(v.Thread)))
 		return
 	}
-	g.Line("The thread goes on with a resume in the program that has graph %q.", v.Graph)
+	g.Line("The thread goes on with a resume, or a worker, of the program that has graph %q.", v.Graph)
 }
 
 // completeQuestions offers open questions to the shell.

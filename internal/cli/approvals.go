@@ -247,7 +247,7 @@ const aboutApprove = `Allow one exact call, once. What is approved is named by i
 approves what it saw and nothing else. On a terminal the call is shown and asked about instead.
 
 Whoever decides must be who the request is for: --group and --actor say who you are, unverified, and that is recorded.
-Approving runs nothing: the thread goes on with a resume.
+Approving runs nothing: the thread goes on with a resume, or where a worker of its program runs.
 
 The call is printed as it was approved, without its secrets, with what differs from the one before it.
 

@@ -221,7 +221,7 @@ func (p *Program) decided(r *approval.Request, what string, err error) error {
 		if p.serves(v.Graph) {
 			g.Line("Go on: %s", p.Command("runs resume %s", ShellWord(v.Thread)))
 		} else {
-			g.Line("The thread goes on with a resume in the program that has graph %q.", v.Graph)
+			g.Line("The thread goes on with a resume, or a worker, of the program that has graph %q.", v.Graph)
 		}
 	})
 }

@@ -10,9 +10,11 @@ import (
 
 const aboutWorker = `Fire what is due, until it is interrupted: questions that nobody answered in time, approvals that escalate or end, settle
 delays and retentions of effects, and the order of the audit trail. Any number may run, in any processes. One that has a
-graph's code resumes threads whose question is due; one without marks it as expired a minute later.
+graph's code goes on with its threads: those whose questions and approvals are decided, that were drained, or whose process
+died, and those whose question is due. One without marks that as expired a minute later.
 
-Nothing depends on it: without one a due time is judged when somebody looks. --once fires what is due now and ends.`
+Nothing depends on it: without one a due time is judged when somebody looks, and a thread goes on when somebody resumes it.
+--once does what is due now and ends.`
 
 func (p *Program) worker() *cobra.Command {
 	var once bool

@@ -180,6 +180,32 @@ func (p *Position) Enterable(thread string, depth int, now time.Time) (can, cann
 	return can, cannot
 }
 
+// Decided says whether some due task can be entered that asked, because nothing of it is open any more.
+func (p *Position) Decided(thread string, depth int, now time.Time) bool {
+	blocked, asked := p.Blocked(thread, depth, now), map[string]bool{}
+	for task, list := range p.Questions {
+		for i := range list {
+			if len(list[i].Under) > depth { // of a child that keeps nothing of its own
+				task = list[i].Under[depth].Task
+			}
+			asked[task] = true
+		}
+	}
+	for _, children := range p.Children {
+		for _, c := range children {
+			task := c.Frame.Under[depth].Task
+			asked[task] = asked[task] || c.Decided(thread, depth+1, now)
+		}
+	}
+	for _, task := range Plan(p.Head, thread, p.path()) {
+		over := slices.ContainsFunc(p.Ended, func(e Ended) bool { return !e.Failed && e.Result.Task.ID == task.ID })
+		if asked[task.ID] && !blocked[task.ID] && !over {
+			return true
+		}
+	}
+	return false
+}
+
 // Under notes under which of its run's graphs the position goes on, in the children that are not done, too.
 func (p *Position) Under(graph int) {
 	p.Head.Graph = graph

@@ -174,7 +174,7 @@ func (h *House) sources(tenants []string) []worker.Source {
 	sources := []worker.Source{audit.NewSequencer(h.DB), store.Sweeper{DB: h.DB}}
 	for _, tenant := range tenants {
 		eng := h.Engine.Tenant(tenant)
-		sources = append(sources, eng.Timer(), approval.NewTimer(eng, h.DB), h.Ledger.Due(eng, h.DB))
+		sources = append(sources, eng.Timer(), eng.Runner(), approval.NewTimer(eng, h.DB), h.Ledger.Due(eng, h.DB))
 	}
 	return sources
 }

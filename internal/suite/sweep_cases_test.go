@@ -332,7 +332,7 @@ func sweepExpiry(t *testing.T) sweepDrive {
 }
 
 // sweepAnswers answers without resuming. Whoever was told that the answer is taken finds it taken ever after.
-func sweepAnswers(t *testing.T) sweepDrive {
+func sweepAnswers(t *testing.T, served bool) sweepDrive {
 	g := built(t, pawl.New[sweepState]("answers").
 		Node("a", asks("a"), pawl.Uses(sweepQuestion)).Node("b", asks("b"), pawl.Uses(sweepQuestion)).Node("end", steps("end")).
 		Edge(pawl.Start, "a").Edge(pawl.Start, "b").Join([]string{"a", "b"}, "end"))
@@ -360,6 +360,12 @@ func sweepAnswers(t *testing.T) sweepDrive {
 			}
 			if v.Taken {
 				once(ctx, "told "+q.ID)
+			}
+		}
+		if r := eng.Runner(); served {
+			_, _, err := r.Due(ctx, 10)
+			if err := errors.Join(err, r.Wait(ctx)); err != nil {
+				return err
 			}
 		}
 		_, err = pawltest.Drive(ctx, th, "run-1", &sweepState{}, nil)
