@@ -159,8 +159,13 @@ func (a *Append[T]) MarshalJSON() ([]byte, error) {
 	return nil, a.err
 }
 
-// UnmarshalJSON adds the items of a list. Null adds none.
+// UnmarshalJSON adds the items of a list. Null adds none. Where T has the method OfText(string) T, as agent.Message does, a
+// text is read as the item that it makes, alone or in the list.
 func (a *Append[T]) UnmarshalJSON(doc []byte) error {
+	doc, err := texts[T](doc)
+	if err != nil {
+		return err
+	}
 	whole, _ := a.checks()
 	items, err := schema.Decode[[]T](whole, doc)
 	if err == nil {

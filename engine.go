@@ -85,7 +85,10 @@ func NewEngine(db storage.DB, options *Options) (*Engine, error) {
 	if err := checkMode(h.opts.Durability); err != nil {
 		return nil, err
 	}
-	h.limits = h.opts.Limits.filled()
+	var err error
+	if h.limits, err = h.opts.Limits.filled(); err != nil {
+		return nil, err
+	}
 	if db != nil {
 		member, err := db.Join(context.Background())
 		if err != nil {

@@ -2,6 +2,7 @@ package pawl_test
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/pawl-dev/pawl"
@@ -33,7 +34,7 @@ func ring(b *testing.B, n int) *pawl.Graph[counter] {
 
 func runRing(b *testing.B, db storage.DB) {
 	b.ReportAllocs()
-	eng, err := pawl.NewEngine(db, &pawl.Options{Limits: pawl.Limits{Steps: -1}})
+	eng, err := pawl.NewEngine(db, &pawl.Options{Limits: pawl.Limits{Steps: math.MaxInt}})
 	if err != nil {
 		b.Fatal(err)
 	}

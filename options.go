@@ -28,24 +28,29 @@ const (
 	Exit  = core.Exit
 )
 
-// Limits bound what one graph can do by accident. Zero means the default; a negative number means no limit.
+// Limits bound what one graph can do by accident. Zero means the default; a negative number is refused. math.MaxInt is as
+// good as no limit.
 type Limits struct {
-	Steps     int // super-steps between two starts of a run: 10,000
+	Steps     int // super-steps between two starts of a run: 10,000; of one call see StepLimit
 	Tasks     int // tasks of one super-step: 100,000
 	Questions int // open questions of one thread: 100,000
 	Crashes   int // crashes of one run before it is parked: 5
 }
 
-func (l Limits) filled() Limits {
+func (l Limits) filled() (Limits, error) {
 	for _, f := range []struct {
-		at  *int
-		def int
-	}{{&l.Steps, 10_000}, {&l.Tasks, 100_000}, {&l.Questions, 100_000}, {&l.Crashes, 5}} {
+		name string
+		at   *int
+		def  int
+	}{{"Steps", &l.Steps, 10_000}, {"Tasks", &l.Tasks, 100_000}, {"Questions", &l.Questions, 100_000}, {"Crashes", &l.Crashes, 5}} {
+		if *f.at < 0 {
+			return l, fmt.Errorf("pawl: Limits.%s is %d: a limit is positive; leave it at 0 for %d, or give math.MaxInt for none", f.name, *f.at, f.def)
+		}
 		if *f.at == 0 {
 			*f.at = f.def
 		}
 	}
-	return l
+	return l, nil
 }
 
 // Options configure an engine. The zero value, and a nil pointer, are the defaults.
@@ -157,6 +162,7 @@ type runConfig struct {
 	reason  string
 
 	superStep time.Duration  // limit of each; 0: the graph's
+	steps     *int           // limit of the call; nil: the engine's
 	held      map[string]any // live values of the input
 }
 
@@ -191,6 +197,10 @@ func (t *Thread) fits(verb Verb, cfg *runConfig) error {
 		misfit = "negative SuperStepTimeout"
 	case cfg.superStep > 0 && verb == VerbEdit:
 		misfit = "SuperStepTimeout"
+	case cfg.steps != nil && verb == VerbEdit:
+		misfit = "StepLimit"
+	case cfg.steps != nil && *cfg.steps < 1:
+		misfit = fmt.Sprintf("StepLimit(%d)", *cfg.steps)
 	}
 	if misfit != "" {
 		return fmt.Errorf("pawl: thread %q: %s takes no %s option; nothing was done", t.id, verb, misfit)
@@ -211,6 +221,9 @@ func RunID(id string) RunOption { return func(c *runConfig) { c.runID = id } }
 // At makes the verb conditional: it is refused unless the thread's head is this checkpoint. It is a version check, not
 // time travel.
 func At(checkpoint string) RunOption { return func(c *runConfig) { c.head = checkpoint } }
+
+// StepLimit is how many super-steps this call may run, in place of Limits.Steps; at least 1. It holds in each child, too.
+func StepLimit(n int) RunOption { return func(c *runConfig) { c.steps = &n } }
 
 // Hold makes Fork and Replay move the head without running on; Resume does that later.
 func Hold() RunOption { return func(c *runConfig) { c.hold = true } }

@@ -47,14 +47,19 @@ func Within(d time.Duration, sent ...Next) []Next {
 // wrote was merged.
 type UndeclaredTargetError struct {
 	Node     string
-	Target   string
+	Target   string // empty: the zero Next, or an empty name
 	Declared []string
 }
 
 // Error says what was refused, and what to do.
 func (e *UndeclaredTargetError) Error() string {
+	declared := strings.Join(e.Declared, ", ")
+	if e.Target == "" {
+		return fmt.Sprintf("node %q: its route to %s chose no valid destination, but an empty name; nothing was merged; choose one of "+
+			"them, or return an empty list to lead nowhere", e.Node, declared)
+	}
 	return fmt.Sprintf("node %q: its route chose %q, which it does not declare (%s); nothing was merged; add it to the targets in Route",
-		e.Node, e.Target, strings.Join(e.Declared, ", "))
+		e.Node, e.Target, declared)
 }
 
 // Targets declares where a node may lead with Goto.

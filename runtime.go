@@ -20,11 +20,12 @@ func Value[T any](ctx context.Context) (T, bool) {
 	return v, ok
 }
 
-// RemainingSteps is how many super-steps may still run before Limits.Steps stops the run, the running one included: 1 in
-// the last. It starts over with each verb, and in each child. Without a limit, or a running task, it is math.MaxInt.
+// RemainingSteps is how many super-steps may still run before Limits.Steps, or the call's StepLimit, stops the run, the
+// running one included: 1 in the last. It starts over with each verb, and in each child. Without a running task it is
+// math.MaxInt.
 func RemainingSteps(ctx context.Context) int {
 	t, ok := TaskFrom(ctx)
-	if !ok || t.loop.limits.Steps <= 0 {
+	if !ok {
 		return math.MaxInt
 	}
 	return t.loop.limits.Steps - t.loop.steps

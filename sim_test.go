@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -195,7 +196,7 @@ func (p *plot) life(t *testing.T, home storage.DB, mode Durability, plan fault.P
 	ctx := context.Background()
 	db := fault.Wrap(home, plan)
 	defer db.Stop()
-	eng, err := NewEngine(db, &Options{Durability: mode, Limits: Limits{Crashes: -1}})
+	eng, err := NewEngine(db, &Options{Durability: mode, Limits: Limits{Crashes: math.MaxInt}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,9 @@ func (t *Thread) newLoop(d core.Def, pos *core.Position, host core.Host, cfg *ru
 		parts: t.eng.opts.Parts, breaks: breaksOf(d, pos.Run), waited: cfg.waited,
 		superStepLimit: superStepOf(cfg.superStep, d), held: cfg.held,
 	}
-	l.root = l
+	if l.root = l; cfg.steps != nil {
+		l.limits.Steps = *cfg.steps
+	}
 	return l
 }
 

@@ -10,7 +10,7 @@
 //
 // The graph has one cycle, think and act, and two exits. It is finished when the model answers without a call: Chat.Answer
 // has its words. It gave up when the model was not done within its turns: the run has then failed, cause concluded, so it
-// is retried and not resumed. Use it as a child of another graph as any graph.
+// is retried and not resumed, or ends with Options.Apology. Use it as a child of another graph as any graph.
 //
 // People come in by a tool that is Reviewed or asks, or at a breakpoint: th.Run(ctx, in, pawl.BreakBefore("act")) stops
 // before calls are made, and th.Edit with Chat.Put changes the message that wants them.
@@ -43,6 +43,13 @@ type Options struct {
 	System string            // instructions; the model reads them before each conversation, and they are not in the state
 	Turns  int               // replies to one message of the user; 0: 20
 	Think  []pawl.NodeOption // of the node that calls the model, such as pawl.Tries
+
+	// Apology is said when the model was not done within its turns, in the place of the message with the calls that are not
+	// made any more: the run is then done, and this its answer. Empty: it fails.
+	Apology string
+	// Strict refuses a history in which a call has no result, with a [*HistoryError]. Else the model is told that what came
+	// of it is not known: a run that ended before its tools did leaves such calls, too.
+	Strict bool
 
 	// Tell decides what the model hears of an error of a call; false: the run fails with it, and can be resumed. nil: Told,
 	// which tells what was marked by Tell, such as a call that the model got wrong. Whoever decides more calls Told, too.
@@ -132,7 +139,11 @@ func (l *loop) think(ctx context.Context, s *Chat) error {
 	if err != nil || l.answer(said) != nil {
 		return err
 	}
-	r := Request{Messages: whole(said)}
+	asked, open := whole(said)
+	if l.Strict && len(open) > 0 {
+		return &HistoryError{Calls: open}
+	}
+	r := Request{Messages: asked}
 	if l.System != "" {
 		r.Messages = slices.Insert(r.Messages, 0, Message{Role: System, Text: l.System})
 	}
@@ -172,11 +183,16 @@ func messageID(ctx context.Context) string {
 	return ""
 }
 
-// whole is what a model reads: its calls as they were made, and a result for every call. Models refuse a call without one,
-// and a run that ended before its tools did leaves such.
-func whole(said []Message) []Message {
-	var out []Message
+// whole is what a model reads: its calls as they were made, and a result for every call, since models refuse one without.
+// dangling are the calls that had none.
+func whole(said []Message) (out []Message, dangling []Call) {
 	var open []Call
+	settle := func() {
+		for _, c := range open {
+			out = append(out, Message{Role: ToolRole, Call: c.ID, Tool: c.Tool, Failed: true, Text: "what came of this call is not known"})
+		}
+		dangling = append(dangling, open...)
+	}
 	wanted := 0 // place of the message with the open calls
 	for _, m := range said {
 		if m.Role == ToolRole {
@@ -187,14 +203,13 @@ func whole(said []Message) []Message {
 			}
 			open = slices.DeleteFunc(open, func(c Call) bool { return c.ID == m.Call })
 		} else {
-			for _, c := range open {
-				out = append(out, Message{Role: ToolRole, Call: c.ID, Tool: c.Tool, Failed: true, Text: "what came of this call is not known"})
-			}
+			settle()
 			open, wanted = slices.Clone(m.Calls), len(out)
 		}
 		out = append(out, m)
 	}
-	return out
+	settle()
+	return out, dangling
 }
 
 // named gives ids to calls that have none.
@@ -306,6 +321,14 @@ func (l *loop) finish(_ context.Context, s *Chat) error {
 	return nil
 }
 
-func (l *loop) giveUp(context.Context, *Chat) error {
+func (l *loop) giveUp(_ context.Context, s *Chat) error {
+	if l.Apology != "" {
+		said, err := s.Conversation()
+		if err != nil {
+			return err
+		}
+		s.Answer.Set(l.Apology)
+		return s.Put(Message{ID: said[len(said)-1].ID, Role: Assistant, Text: l.Apology})
+	}
 	return pawl.Conclude(fmt.Sprintf("the model was not done after %d turns", l.Turns))
 }

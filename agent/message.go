@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 )
 
 // Role says who speaks.
@@ -41,6 +43,25 @@ type Call struct {
 
 // Says makes a message of the user.
 func Says(text string) Message { return Message{Role: User, Text: text} }
+
+// OfText is Says. It has a [pawl.Append] of messages read a text, alone or in a list, as a message of the user.
+func (Message) OfText(text string) Message { return Says(text) }
+
+// HistoryError: calls in the conversation have no result, and Options.Strict asks for one of each. The model was not asked.
+type HistoryError struct{ Calls []Call }
+
+// Error names the calls, and what to do.
+func (e *HistoryError) Error() string {
+	names := make([]string, len(e.Calls))
+	for i, c := range e.Calls {
+		names[i] = fmt.Sprintf("%s (%s)", c.ID, c.Tool)
+	}
+	return fmt.Sprintf("the conversation has calls without a result: %s; the model was not asked; edit the thread and put a tool's message for "+
+		"each, or take the message with the calls out", strings.Join(names, ", "))
+}
+
+// TryAgain tells [pawl.Retryable] that it would be refused again.
+func (e *HistoryError) TryAgain() bool { return false }
 
 // Request is what a model replies to.
 type Request struct {

@@ -5,6 +5,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -113,4 +114,6 @@ func with(db storage.DB, options *pawl.Options, f func(*pawl.Engine)) {
 }
 
 // unlimited lets a measurement run as many super-steps and tasks as it needs.
-func unlimited() *pawl.Options { return &pawl.Options{Limits: pawl.Limits{Steps: -1, Tasks: -1}} }
+func unlimited() *pawl.Options {
+	return &pawl.Options{Limits: pawl.Limits{Steps: math.MaxInt, Tasks: math.MaxInt}}
+}

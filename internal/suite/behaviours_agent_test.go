@@ -117,7 +117,8 @@ func rowMessages(t *testing.T, _ *report) {
 	}
 }
 
-// rowScalar: the first node reads a list of one message where a text was asked, and a bare text is no list.
+// rowScalar: the first node reads a list of one message where the input is a text, also in a list; what is neither a text nor
+// messages is refused by name.
 func rowScalar(t *testing.T, h *home) {
 	var read []string
 	model := agent.ModelFunc(func(_ context.Context, r agent.Request) (agent.Message, error) {
@@ -125,10 +126,16 @@ func rowScalar(t *testing.T, h *home) {
 		return agent.Answers("hi"), nil
 	})
 	th := agentOf(t, h, agent.Options{Model: model})
-	talked(t, th)
-	same(t, "what the first node read", read, []string{"message-1 Go."})
-	if _, err := th.Thread.Run(t.Context(), []byte(`{"messages":"hello"}`)); !errors.As(err, new(*pawl.InputError)) {
-		t.Errorf("a text in the place of messages: %v", err)
+	for _, bad := range []string{`{"messages":1}`, `{"messages":[["hello"]]}`, `{"messages":{"hello":1}}`} {
+		if _, err := th.Thread.Run(t.Context(), []byte(bad)); !errors.As(err, new(*pawl.InputError)) || !strings.Contains(err.Error(), `"messages"`) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	for _, in := range []string{`{"messages":"hello"}`, `{"messages":["hello"]}`} {
+		if _, err := th.Thread.Run(t.Context(), []byte(in)); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "what the first node read", read[len(read)-1:], []string{fmt.Sprintf("message-%d hello", len(read))})
 	}
 }
 
@@ -319,16 +326,27 @@ func rowLoopEnds(t *testing.T, h *home) {
 	if err == nil || out.Cause != pawl.CauseConcluded || !strings.Contains(out.Reason, "not done after 1 turns") {
 		t.Error("too few turns", out, err)
 	}
+	out, err = run("sorry", agent.Options{Turns: 1, Apology: "Sorry, need more steps to process this request.", Tools: tools.Tools}, two, agent.Answers("done"))
+	if err != nil || out.Status != pawl.Done || linesOf(t, out.State) != "user: Go.\nassistant: Sorry, need more steps to process this request." {
+		t.Error("too few turns, with an apology", out, err)
+	}
 	var read string
-	th := agentOf(t, h, agent.Options{Model: agent.ModelFunc(func(_ context.Context, r agent.Request) (agent.Message, error) {
+	model := agent.ModelFunc(func(_ context.Context, r agent.Request) (agent.Message, error) {
 		read = compact(r.Messages)
 		return agent.Answers("done"), nil
-	})})
+	})
 	in := agent.Ask("Go.")
 	if err := in.Put(agent.Message{Role: agent.Assistant, Calls: two.Calls[:1]}, agent.Says("Well?")); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := th.Run(t.Context(), in); err != nil || !strings.Contains(read, `"text":"what came of this call is not known"`) {
+	strict, err := agent.New("clerk", agent.Options{Model: model, Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := strict.Thread(engine(t, h.open(t), nil), "strict").Run(t.Context(), in); !errors.As(err, new(*agent.HistoryError)) || read != "" {
+		t.Error("a call without a result, refused", read, err)
+	}
+	if out, err := agentOf(t, h, agent.Options{Model: model}).Run(t.Context(), in); err != nil || !strings.Contains(read, `"text":"what came of this call is not known"`) {
 		t.Error("a call without a result", read, out, err)
 	}
 }

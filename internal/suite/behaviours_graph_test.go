@@ -155,10 +155,6 @@ func rowHundred(t *testing.T, h *home) {
 	same(t, "log", logOf(out.State), names)
 }
 
-func rowZeroLimit(t *testing.T, h *home) {
-	ran(t, rowThread(t, h, sayers("a", "b"), &pawl.Options{Limits: pawl.Limits{Steps: 0}}), pawl.Done)
-}
-
 func rowTenAtOnce(t *testing.T, h *home) {
 	var now, most atomic.Int64
 	w := pawl.NewWorker("w", func(_ context.Context, s *rowState, _ int) error {

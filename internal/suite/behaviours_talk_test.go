@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -90,5 +91,44 @@ func rowRetryTable(t *testing.T, h *home) {
 				t.Errorf("%d entries, want %d: %v", entries, c.entries, err)
 			}
 		})
+	}
+}
+
+// rowZeroLimit: a limit of nothing, or less, is refused before anything is done.
+func rowZeroLimit(t *testing.T, h *home) {
+	th := rowThread(t, h, sayers("a", "b"), nil)
+	for _, n := range []int{0, -1} {
+		if _, err := th.Run(t.Context(), &rowState{}, pawl.StepLimit(n)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("StepLimit(%d)", n)) {
+			t.Errorf("a limit of %d: %v", n, err)
+		}
+	}
+	if st := statusOf(t, th); st.Status != pawl.StatusNew {
+		t.Errorf("a refused run left the thread %s", st.Status)
+	}
+	if _, err := th.Run(t.Context(), &rowState{}, pawl.StepLimit(1)); !errors.As(err, new(*pawl.LimitError)) {
+		t.Errorf("a limit of one for two: %v", err)
+	}
+	if eng, err := pawl.NewEngine(h.open(t), &pawl.Options{Limits: pawl.Limits{Steps: -1}}); err == nil {
+		eng.Close()
+		t.Error("an engine took a negative limit")
+	}
+}
+
+// rowNoDestination: a route that chooses a null in the place of a target fails its task by name; one that chooses nothing, as
+// an empty list, leads nowhere.
+func rowNoDestination(t *testing.T, h *home) {
+	for name, null := range map[string][]pawl.Next{"an empty name": pawl.To(""), "no target": make([]pawl.Next, 1), "one of two": pawl.To("b", "")} {
+		b := pawl.New[rowState]("row").Node("a", rowSays("a")).Node("b", rowSays("b")).Edge(pawl.Start, "a").
+			Route("a", func(*rowState) []pawl.Next { return null }, "b", pawl.End)
+		out, err := build(t, b).Thread(engine(t, h.open(t), nil), name).Run(t.Context(), &rowState{})
+		if err == nil || out.Node != "a" || !strings.Contains(err.Error(), `node "a": its route to b, __end__ chose no valid destination`) || len(logOf(out.State)) > 0 {
+			t.Errorf("%s: %v, %v", name, out, err)
+		}
+	}
+	b := pawl.New[rowState]("row").Node("a", rowSays("a")).Node("b", rowSays("b")).Edge(pawl.Start, "a").
+		Route("a", func(*rowState) []pawl.Next { return []pawl.Next{} }, "b", pawl.End)
+	out, err := build(t, b).Thread(engine(t, h.open(t), nil), "nothing").Run(t.Context(), &rowState{})
+	if err != nil || out.Status != pawl.Done || !slices.Equal(logOf(out.State), []string{"a"}) {
+		t.Errorf("an empty list: %v, %v", out, err)
 	}
 }
