@@ -26,6 +26,7 @@ func bugs() []scenario {
 		{id: "022", run: plannedAgain},
 		{id: "023", run: failedAndApplied},
 		{id: "040", run: recoveredInAnyOrder},
+		{id: "041", run: earlierHistories},
 		{id: "042", run: recordedCallAdded},
 		{id: "044", run: longNodeKeepsItsThread},
 		{id: "064", run: fiftyAnswers},
