@@ -62,20 +62,25 @@ func (h *Home) Claim(ctx context.Context, seen *Seen, run *core.Run, b Batch) er
 	}
 	if err != nil {
 		unnumber(values)
-		h.mu.Lock()
-		h.broken = err // it holds nothing: whatever is tried on it fails the same way
-		h.mu.Unlock()
-		if own := (*doError)(nil); errors.As(err, &own) {
-			return own.err
-		}
-		if errors.Is(err, ErrMoved) {
-			return err
-		}
-		return fmt.Errorf("thread %q was not claimed: %w", h.Thread, err)
+		return h.unclaimed(err)
 	}
 	settle(&b, facts, first)
 	h.number, h.epoch = number, epoch
 	return nil
+}
+
+// unclaimed notes that the home holds nothing: whatever is tried on it fails the same way.
+func (h *Home) unclaimed(err error) error {
+	h.mu.Lock()
+	h.broken = err
+	h.mu.Unlock()
+	if own := (*doError)(nil); errors.As(err, &own) {
+		return own.err
+	}
+	if errors.Is(err, ErrMoved) {
+		return err
+	}
+	return fmt.Errorf("thread %q was not claimed: %w", h.Thread, err)
 }
 
 // late says whether it answers a question whose time is over.
