@@ -174,7 +174,10 @@ func (l *loop) open(ctx context.Context, c calling, before *core.Position) error
 			l.pos.Steps, l.pos.Questions, l.pos.Children = before.Steps, before.Questions, before.Children
 		}
 		first.N, first.ID = t.cp, core.ID("stateless", t.spec.ID, l.address, core.HashWrites(input))
-		l.opening(ctx, first)
+		cps := l.opening(ctx, first)
+		if l.sink != nil {
+			l.tellFirst(cps)
+		}
 		return nil
 	}
 	f := &core.Frame{
@@ -201,11 +204,15 @@ func (l *loop) open(ctx context.Context, c calling, before *core.Position) error
 	if err := l.commit(ctx, commit); err != nil || l.sink == nil {
 		return err
 	}
-	for _, cp := range cps { // stored with what comes next: who streams is told at once
+	l.tellFirst(cps) // stored with what comes next: who streams is told at once
+	return nil
+}
+
+func (l *loop) tellFirst(cps []*core.Checkpoint) {
+	for _, cp := range cps {
 		l.tellCheckpoint(cp, l.before, 0)
 		l.before = cp.ID
 	}
-	return nil
 }
 
 // opening makes the first checkpoints of a run: the input, and, if the graph's first routes allow, the first real

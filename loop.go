@@ -71,7 +71,7 @@ func (l *loop) emit(e Event) {
 	if l.sink == nil {
 		return
 	}
-	if e.Path = l.path; e.Task != "" {
+	if e.Path = cmp.Or(e.Path, l.path); e.Task != "" {
 		e.Step = l.pos.Head.Step + 1
 	}
 	if e.Err != nil {

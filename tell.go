@@ -114,6 +114,10 @@ func (l *loop) tellStart(stood func(context.Context) (*Snapshot, error)) {
 // tellBegun tells the first checkpoints of a run.
 func (l *loop) tellBegun() {
 	for _, cp := range l.begun {
+		if cp.Frame != nil { // a branch that begins inside a child
+			l.tellCheckpoint(cp, "", l.factOf(cp))
+			continue
+		}
 		l.tellCheckpoint(cp, l.before, l.factOf(cp))
 		l.before = cp.ID
 	}
@@ -123,7 +127,7 @@ func (l *loop) tellBegun() {
 func (l *loop) tellCheckpoint(cp *core.Checkpoint, before string, seq int64) {
 	l.emit(Event{
 		Kind: EventCheckpoint, Seq: seq, At: time.Now().UTC(), Step: cp.Step, Checkpoint: cp.ID, Source: string(cp.Source),
-		Quiet: cp.Quiet, snapshot: l.snapshot(cp, before, seq),
+		Path: pathOf(cp), Quiet: cp.Quiet, snapshot: l.snapshot(cp, before, seq),
 	})
 }
 
@@ -131,6 +135,9 @@ func (l *loop) tellCheckpoint(cp *core.Checkpoint, before string, seq int64) {
 func (l *loop) snapshot(cp *core.Checkpoint, before string, seq int64) func(context.Context) (*Snapshot, error) {
 	run, topology, identity := l.pos.Run, l.topology, l.thread
 	kept := l.host != nil && !l.stateless
+	if cp.Frame != l.frame {
+		topology, _ = l.topology.Within(cp.Frame.Under)
+	}
 	return func(context.Context) (*Snapshot, error) {
 		out, err := bare(identity, cp, run, topology, before, core.Public)
 		if err == nil {

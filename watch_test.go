@@ -149,6 +149,37 @@ var tapes = []tape{
 	}, func(t *testing.T, th *pawl.Thread) []pawl.Event {
 		return append(askedAndAnswered(t, th), askedAndAnswered(t, th)...)
 	}},
+	{"a fork inside a child", func(t *testing.T, eng *pawl.Engine) string {
+		return registered(t, eng, pausing(t, entries{}, pawl.Inherit))
+	}, func(t *testing.T, th *pawl.Thread) []pawl.Event {
+		out := askedAndAnswered(t, th)
+		h, err := th.History(t.Context(), pawl.Page{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := th.Snapshot(t.Context(), h[1].Checkpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inner, err := th.History(t.Context(), pawl.Page{In: s.Tasks[0].Children[0].Path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		forked := streamedVerb(t, func(ctx context.Context, o ...pawl.RunOption) (*pawl.Outcome, error) {
+			return th.Fork(ctx, pawl.Checkpoint(inner[1].Checkpoint), []byte(`{"word":"z"}`), o...)
+		})
+		paths := map[string]bool{}
+		for _, e := range forked {
+			if s, err := e.Snapshot(t.Context()); err != nil || s != nil && e.Kind == pawl.EventCheckpoint && string(s.Path) != e.Path {
+				t.Error(e, s, err)
+			}
+			paths[e.Path] = paths[e.Path] || e.Kind == pawl.EventCheckpoint
+		}
+		if len(paths) < 2 {
+			t.Error("the fork tells nothing of the child", paths)
+		}
+		return append(out, forked...)
+	}},
 	{"an edit, a fork, a replay", func(t *testing.T, eng *pawl.Engine) string {
 		return registered(t, eng, must(t, pawl.New[family]("goes back").
 			Node("a", writes("a")).Node("b", asksOkay, pawl.Uses(okay)).Node("c", writes("c")).

@@ -16,7 +16,7 @@ type Case struct {
 	Own       *Trace // Pawl's, where it differs on purpose
 }
 
-// Load reads every case of a home: the folder with scenarios, traces and differing.
+// Load reads every case of a home: the folder with scenarios, traces, streams and differing.
 func Load(home string) ([]*Case, error) {
 	files, err := filepath.Glob(filepath.Join(home, "scenarios", "*.json"))
 	if err == nil && len(files) == 0 {
@@ -28,33 +28,39 @@ func Load(home string) ([]*Case, error) {
 		if err != nil {
 			return nil, err
 		}
-		recorded, err := readTraces(filepath.Join(home, "traces", filepath.Base(file)))
-		if err != nil {
+		var recorded, own map[string]*Trace
+		if err := readTraces(filepath.Join(home, "traces", filepath.Base(file)), &recorded); err != nil {
 			return nil, err
 		}
-		own, err := readTraces(filepath.Join(home, "differing", filepath.Base(file)))
-		if err != nil {
+		if err := readTraces(filepath.Join(home, "differing", filepath.Base(file)), &own); err != nil {
+			return nil, err
+		}
+		shown := map[string][]Shown{}
+		if err := readTraces(filepath.Join(home, "streams", filepath.Base(file)), &shown); err != nil {
 			return nil, err
 		}
 		for _, s := range all {
+			if t := recorded[s.ID]; t != nil {
+				t.Shown = shown[s.ID]
+			}
 			out = append(out, &Case{s, filepath.Base(file), recorded[s.ID], own[s.ID]})
 		}
 	}
 	return out, err
 }
 
-func readTraces(path string) (out map[string]*Trace, err error) {
+func readTraces(path string, out any) error {
 	doc, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
-		return nil, nil
+		return nil
 	}
 	if err == nil {
-		err = json.Unmarshal(doc, &out)
+		err = json.Unmarshal(doc, out)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("conformance: %s: %w", path, err)
+		return fmt.Errorf("conformance: %s: %w", path, err)
 	}
-	return out, nil
+	return nil
 }
 
 // Want is the trace that Pawl has to leave: LangGraph's, or the one written down for Pawl, which then must be another one.
@@ -70,4 +76,12 @@ func (c *Case) Want() (*Trace, error) {
 		return nil, fmt.Errorf("it is said to differ (%s), and no trace that does is written down", c.Differs)
 	}
 	return c.Own, nil
+}
+
+// WantShown is what Pawl's streams have to show; compared is false where another trace shows something else, too.
+func (c *Case) WantShown() (want []Shown, compared bool) {
+	if c.LangGraph == nil || c.LangGraph.Refused || c.Differs != "" {
+		return nil, false
+	}
+	return c.LangGraph.Shown, true
 }

@@ -10,9 +10,10 @@ import (
 
 // Recorded is a line of record/record.py.
 type Recorded struct {
-	ID    string `json:"id"`
-	Trace *Trace `json:"trace"`
-	Error string `json:"error,omitempty"`
+	ID    string  `json:"id"`
+	Trace *Trace  `json:"trace"`
+	Shown []Shown `json:"shown"`
+	Error string  `json:"error,omitempty"`
 }
 
 // ReadRecorded reads lines of record/record.py by scenario. A trace is nil where LangGraph does not agree with itself;
@@ -27,6 +28,9 @@ func ReadRecorded(r io.Reader) (out map[string]*Trace, unsteady map[string]strin
 		d.DisallowUnknownFields()
 		if err := d.Decode(&rec); err != nil {
 			return nil, nil, fmt.Errorf("conformance: a trace cannot be read: %w", err)
+		}
+		if rec.Trace != nil {
+			rec.Trace.Shown = rec.Shown
 		}
 		if out[rec.ID] = rec.Trace; rec.Error != "" {
 			unsteady[rec.ID] = rec.Error
@@ -71,10 +75,26 @@ func (t *Trace) Text() string {
 }
 
 // WriteTraces is a file of traces by scenario.
-func WriteTraces(traces map[string]*Trace) []byte {
-	doc, err := json.MarshalIndent(traces, "", " ")
-	if err != nil {
+func WriteTraces(traces map[string]*Trace) []byte { return written(traces) }
+
+// WriteStreams is a file of what streams showed, by scenario.
+func WriteStreams(traces map[string]*Trace) []byte {
+	out := map[string][]Shown{}
+	for id, t := range traces {
+		if len(t.Shown) > 0 {
+			out[id] = t.Shown
+		}
+	}
+	return written(out)
+}
+
+func written(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", " ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
 		panic(err) // it is made of texts and numbers
 	}
-	return append(doc, '\n')
+	return b.Bytes()
 }

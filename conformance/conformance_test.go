@@ -2,7 +2,9 @@ package conformance
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/pawl-dev/pawl"
@@ -34,8 +36,50 @@ func TestScenarios(t *testing.T) {
 				if c.Text(got) != c.Text(want) {
 					t.Errorf("Pawl's trace is\n%s\nand should be\n%s", c.Text(got), c.Text(want))
 				}
+				sameShown(t, c, got.Shown)
 			})
 		})
+	}
+}
+
+// sameShown compares what the streams of each act showed.
+func sameShown(t *testing.T, c *Case, got []Shown) {
+	t.Helper()
+	want, compared := c.WantShown()
+	if !compared {
+		return
+	}
+	if c.Streams != "" {
+		if text(got) == text(want) {
+			t.Errorf("its streams are said to differ (%s), and do not", c.Streams)
+		}
+		return
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d acts were streamed, and %d recorded", len(got), len(want))
+	}
+	for i := range got {
+		if text(got[i]) != text(want[i]) {
+			t.Errorf("act %d: Pawl's streams show\n%s\nand should show\n%s", i+1, text(got[i]), text(want[i]))
+		}
+	}
+}
+
+// Where streams differ on purpose the page for people who know LangGraph says why.
+func TestStreamsThatDifferAreDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/langgraph.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Load(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		if c.Streams != "" && !strings.Contains(string(page), c.Streams) {
+			t.Errorf("%s: docs/langgraph.md does not say that %s", c.ID, c.Streams)
+		}
 	}
 }
 

@@ -37,20 +37,22 @@ func Run(ctx context.Context, db storage.DB, s *Scenario) (*Trace, error) {
 		t.Acts = append(t.Acts, *seen)
 	}
 	t.History, err = r.history(ctx)
-	t.Entries = count.all()
+	t.Shown, t.Entries = r.shown, count.all()
 	return t, err
 }
 
 type runner struct {
-	s    *Scenario
-	eng  *pawl.Engine
-	th   *pawl.ThreadOf[State]
-	last *pawl.ThreadState
+	s     *Scenario
+	eng   *pawl.Engine
+	th    *pawl.ThreadOf[State]
+	last  *pawl.ThreadState
+	tell  pawl.RunOption // of the act
+	shown []Shown
 }
 
 // act does what a caller does, and sees what that caller sees.
 func (r *runner) act(ctx context.Context, a *Act) (*Seen, error) {
-	done, err := r.do(ctx, a)
+	done, err := r.streaming(ctx, a)
 	failed, refused := (*pawl.RunError)(nil), (*pawl.VerbError)(nil)
 	switch {
 	case errors.As(err, &refused) || errors.Is(err, pawl.ErrNotFound):
@@ -97,16 +99,16 @@ func (r *runner) do(ctx context.Context, a *Act) (done bool, err error) {
 	case a.Run != nil:
 		in := &State{}
 		a.Run.write(in)
-		_, err = r.th.Run(ctx, in, mode)
+		_, err = r.th.Run(ctx, in, mode, r.tell)
 	case a.Again:
 		if r.last.Status != pawl.Failed {
 			return false, nil
 		}
-		_, err = r.th.Resume(ctx)
+		_, err = r.th.Resume(ctx, r.tell)
 	case a.GoOn:
-		_, err = r.th.Resume(ctx)
+		_, err = r.th.Resume(ctx, r.tell)
 	case a.Enter != "":
-		_, err = r.th.Resume(ctx, pawl.Again(a.Enter))
+		_, err = r.th.Resume(ctx, pawl.Again(a.Enter), r.tell)
 	case a.Delete:
 		err = r.th.Delete(ctx)
 	case a.Clear:
@@ -116,13 +118,13 @@ func (r *runner) do(ctx context.Context, a *Act) (done bool, err error) {
 	case a.Replay != "" || a.From != nil || a.Fork != nil:
 		return r.goBack(ctx, a)
 	default:
-		var answers []pawl.RunOption
+		answers := []pawl.RunOption{r.tell}
 		for _, q := range r.last.Waiting {
 			if given, ok := a.Answer[asked(&q)]; ok {
 				answers = append(answers, pawl.AnswerWith(q.ID, given))
 			}
 		}
-		if len(answers) == 0 || r.last.Status != pawl.Waiting {
+		if len(answers) == 1 || r.last.Status != pawl.Waiting {
 			return false, nil
 		}
 		_, err = r.th.Resume(ctx, answers...)
@@ -158,9 +160,9 @@ func (r *runner) goBack(ctx context.Context, a *Act) (done bool, err error) {
 		at = pawl.Checkpoint(all[len(all)-1-*from].Checkpoint)
 	}
 	if a.Fork != nil {
-		_, err = r.th.Fork(ctx, at, a.Fork.edit)
+		_, err = r.th.Fork(ctx, at, a.Fork.edit, r.tell)
 	} else {
-		_, err = r.th.Replay(ctx, at)
+		_, err = r.th.Replay(ctx, at, r.tell)
 	}
 	if no := (*pawl.PointError)(nil); errors.As(err, &no) {
 		return false, nil
@@ -175,12 +177,12 @@ func (r *runner) goBackInside(ctx context.Context, a *Act, before string) (done 
 		return false, err
 	}
 	if a.Fork == nil {
-		_, err = r.th.Replay(ctx, pawl.Checkpoint(at))
+		_, err = r.th.Replay(ctx, pawl.Checkpoint(at), r.tell)
 		return true, err
 	}
 	changes, err := json.Marshal(a.Fork.Write)
 	if err == nil {
-		_, err = r.th.Thread.Fork(ctx, pawl.Checkpoint(at), changes)
+		_, err = r.th.Thread.Fork(ctx, pawl.Checkpoint(at), changes, r.tell)
 	}
 	return true, err
 }

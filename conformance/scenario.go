@@ -20,6 +20,7 @@ type Scenario struct {
 	Script    []Act  `json:"script"`
 	Differs   string `json:"differs,omitempty"`   // why Pawl's trace is another one, on purpose
 	Excluded  string `json:"excluded,omitempty"`  // why only one of the two can run it
+	Streams   string `json:"streams,omitempty"`   // why Pawl's streams show something else, on purpose, where the traces agree
 	Uncounted string `json:"uncounted,omitempty"` // why starts of nodes that ask are not compared
 }
 
@@ -150,6 +151,7 @@ type Trace struct {
 	Acts    []Seen         `json:"acts"`
 	History []Checkpoint   `json:"history"` // the newest first
 	Entries map[string]int `json:"entries"` // starts of each node
+	Shown   []Shown        `json:"-"`       // what a client saw that streamed each act; kept apart
 }
 
 // Seen is what the caller of an act saw.

@@ -80,6 +80,9 @@ func (p *projection) checkpoint(news bool) error {
 	}
 	p.show(Checkpoints, s)
 	p.show(Debug, Detail{Step: s.Step, At: p.event.At, Type: "checkpoint", Payload: s})
+	if p.event.Kind == pawl.EventResumed {
+		p.children(s)
+	}
 	p.event.Step = s.Step + 1
 	for _, task := range s.Tasks {
 		if task.Node == pawl.Start || task.State == "done" {
@@ -93,6 +96,22 @@ func (p *projection) checkpoint(news bool) error {
 		p.show(Debug, Detail{Step: s.Step + 1, At: p.event.At, Type: "task", Payload: start})
 	}
 	return nil
+}
+
+// children shows the states of the children that a resume goes on with.
+func (p *projection) children(s *pawl.Snapshot) {
+	path := p.event.Path
+	for _, task := range s.Tasks {
+		for _, c := range task.Children {
+			if task.State == "done" || len(c.Next) == 0 {
+				continue
+			}
+			p.event.Path, p.event.Step = string(c.Path), c.Step
+			p.show(Values, State{Values: c.Values})
+			p.children(c)
+		}
+	}
+	p.event.Path = path
 }
 
 // snapshot reads what the event is about, if a mode needs it.
@@ -147,7 +166,9 @@ func (p *projection) finished() error {
 		for _, task := range s.Tasks {
 			all = append(all, interrupts(task.Questions)...)
 		}
-		p.show(Values, State{Values: s.Values, Interrupts: all})
+		if len(all) > 0 { // at a breakpoint the state is no news
+			p.show(Values, State{Values: s.Values, Interrupts: all})
+		}
 		p.event.Step = s.Step + 1
 		for _, task := range s.Tasks {
 			if len(task.Questions) > 0 {

@@ -27,7 +27,7 @@ type Mode string
 
 // The modes. The data of a Chunk is of the type that each names.
 const (
-	Values      Mode = "values"      // State: after each super-step that wrote something, at a resume, and at a pause
+	Values      Mode = "values"      // State: after each super-step that wrote something, at a resume (of children too), and with what a pause asks
 	Updates     Mode = "updates"     // Update: what each task wrote, and each question
 	Messages    Mode = "messages"    // Message: tokens, and messages that tasks wrote, once an id
 	Custom      Mode = "custom"      // Said: what nodes say with pawl.Emit

@@ -1,4 +1,5 @@
-"""Runs scenarios on LangGraph and prints their traces: one JSON line {"id", "trace"} for each line of standard input."""
+"""Runs scenarios on LangGraph and prints their traces: one JSON line {"id", "trace", "shown"} for each line of standard
+input. shown is what a client sees that streams each act."""
 
 import json
 import operator
@@ -13,6 +14,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.errors import GraphRecursionError, InvalidUpdateError, NodeError
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import CachePolicy, Command, Overwrite, RetryPolicy, Send, interrupt
+
+from shown import Shown
 
 
 class State(TypedDict, total=False):
@@ -203,22 +206,26 @@ def resume_of(snapshot, answers):
     return {i.id: answers[i.value] for i in open_ if i.value in answers}
 
 
-def act_on(app, thread, act, last, durability):
+def act_on(app, thread, act, last, durability, shown):
     """Does an act. False: there is nothing to be done it on."""
+
+    def go(given, config):
+        shown.take(app.stream(given, config, stream_mode=shown.MODES, subgraphs=True, durability=durability))
+
     if "run" in act:
-        app.invoke(act["run"], thread, durability=durability)
+        go(act["run"], thread)
         return True
     if "answer" in act:
         resume = resume_of(app.get_state(thread), act["answer"]) if last == "waiting" else {}
         if resume:
-            app.invoke(Command(resume=resume), thread, durability=durability)
+            go(Command(resume=resume), thread)
         return bool(resume)
     if "again" in act:
         if last == "failed":
-            app.invoke(None, thread, durability=durability)
+            go(None, thread)
         return last == "failed"
     if "go_on" in act or "enter" in act:
-        app.invoke(None, thread, durability=durability)
+        go(None, thread)
         return True
     if "delete" in act:
         app.checkpointer.delete_thread(thread["configurable"]["thread_id"])
@@ -233,14 +240,14 @@ def act_on(app, thread, act, last, durability):
     if at and "fork" in act:
         at = app.update_state(at, act["fork"]["write"], as_node=act["fork"].get("as"))
     if at:
-        app.invoke(None, at, durability=durability)
+        go(None, at)
     return bool(at)
 
 
-def seen_of(app, thread, act, last, durability):
+def seen_of(app, thread, act, last, durability, shown):
     seen = {"status": "done"}
     try:
-        if last == "conflict" or not act_on(app, thread, act, last, durability):
+        if last == "conflict" or not act_on(app, thread, act, last, durability, shown):
             return {"status": "skipped"}
     except Scripted:
         seen.update(status="failed", cause="error")
@@ -294,28 +301,29 @@ def trace_of(scenario, saver):
     try:
         app = build(scenario, entries, saver)
     except ValueError:
-        return {"refused": True, "acts": [], "history": [], "entries": {}}
+        return {"refused": True, "acts": [], "history": [], "entries": {}}, []
     thread = {"configurable": {"thread_id": "t"}, "recursion_limit": scenario.get("limit") or 60}
     durability = scenario.get("durability") or "sync"
-    acts, last = [], ""
+    acts, last, shown = [], "", Shown(scenario)
     for act in scenario["script"]:
-        acts.append(seen_of(app, thread, act, last, durability))
+        shown.act()
+        acts.append(seen_of(app, thread, act, last, durability, shown))
         if acts[-1]["status"] not in ("skipped", "refused"):
             last = "conflict" if acts[-1].get("cause") == "conflict" else acts[-1]["status"]
-    return {"acts": acts, "history": history_of(app, thread), "entries": entries}
+    return {"acts": acts, "history": history_of(app, thread), "entries": entries}, shown.acts()
 
 
 def main():
     for line in sys.stdin:
         scenario = json.loads(line)
-        trace = trace_of(scenario, InMemorySaver())
+        trace, shown = trace_of(scenario, InMemorySaver())
         with tempfile.TemporaryDirectory() as folder, SqliteSaver.from_conn_string(folder + "/lg.db") as saver:
-            other = trace_of(scenario, saver)
-        if trace != other:
-            where = [key for key in trace if trace[key] != other[key]]
+            other, again = trace_of(scenario, saver)
+        if trace != other or shown != again:
+            where = [key for key in trace if trace[key] != other[key]] + ["shown"] * (shown != again)
             print(json.dumps({"id": scenario["id"], "error": f"the memory and SQLite savers differ in {where}"}))
         else:
-            print(json.dumps({"id": scenario["id"], "trace": trace}, sort_keys=True))
+            print(json.dumps({"id": scenario["id"], "trace": trace, "shown": shown}, sort_keys=True))
         sys.stdout.flush()
 
 

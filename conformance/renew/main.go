@@ -69,24 +69,27 @@ func renew(ctx context.Context, python, home string) (differ int, err error) {
 		if err != nil || len(unsteady) > 0 {
 			return differ, fmt.Errorf("%s: %v %w", file, unsteady, err)
 		}
-		path := filepath.Join(home, "traces", filepath.Base(file))
-		before, err := os.ReadFile(path)
-		if err != nil && !os.IsNotExist(err) {
-			return differ, err
-		}
-		now := conformance.WriteTraces(recorded)
 		count += len(recorded)
-		if bytes.Equal(before, now) {
-			continue
-		}
-		differ++
-		fmt.Printf("%s: what was recorded is not what was committed\n", path)
-		if err := os.WriteFile(path, now, 0o644); err != nil {
-			return differ, err
+		for folder, now := range map[string][]byte{"traces": conformance.WriteTraces(recorded), "streams": conformance.WriteStreams(recorded)} {
+			more, err := write(filepath.Join(home, folder, filepath.Base(file)), now)
+			if err != nil {
+				return differ, err
+			}
+			differ += more
 		}
 	}
 	fmt.Printf("%d scenarios recorded, %d files of traces differ\n", count, differ)
 	return differ, nil
+}
+
+// write writes a file that is not what was committed, and says so.
+func write(path string, now []byte) (differ int, err error) {
+	before, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) || bytes.Equal(before, now) {
+		return 0, err
+	}
+	fmt.Printf("%s: what was recorded is not what was committed\n", path)
+	return 1, os.WriteFile(path, now, 0o644)
 }
 
 // writeOwn runs what is said to differ on Pawl. Read what it wrote before it is committed.
