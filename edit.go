@@ -109,17 +109,23 @@ func (t *Thread) writeEdit(ctx context.Context, d core.Def, v *view, writes []co
 		return nil, err
 	}
 	l := t.newLoop(d, &core.Position{Run: &run, Head: cp}, home, cfg)
+	l.unused = v.given()
+	return t.edited(ctx, l, &run, b.Stop)
+}
+
+// given are answers to tasks of the head that did not end: they ask anew, or do not run any more.
+func (v *view) given() (out []*core.Question) {
 	for task, asked := range v.pos.Questions {
 		if slices.ContainsFunc(v.pos.Ended, func(e core.Ended) bool { return !e.Failed && e.Result.Task.ID == task }) {
 			continue
 		}
 		for i := range asked {
 			if q := &asked[i]; q.State == core.QuestionAnswered || q.State == core.QuestionSubmitted {
-				l.unused = append(l.unused, q) // the tasks that are due now ask anew
+				out = append(out, q)
 			}
 		}
 	}
-	return t.edited(ctx, l, &run, b.Stop)
+	return out
 }
 
 // edited is the outcome of an edit: how the run stands is no failure of it.

@@ -2,12 +2,15 @@ package pawl
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
 	"github.com/pawl-dev/pawl/internal/local"
 	"github.com/pawl-dev/pawl/internal/records"
+	"github.com/pawl-dev/pawl/storage"
 )
 
 // Path names the runs of a child in a thread, as questions and snapshots show them: "child:<id>", deeper
@@ -153,4 +156,46 @@ func flat(tasks []TaskState) []TaskState {
 		}
 	}
 	return out
+}
+
+// insideReadable refuses to go on from a head whose children left what the program cannot read: they are entered only
+// after the thread is claimed, and then it would be too late to change nothing.
+func (t *Thread) insideReadable(ctx context.Context, v *view, d core.Def) error {
+	if len(v.pos.Children) == 0 {
+		return nil
+	}
+	err := t.eng.store.View(ctx, func(tx storage.Tx) error {
+		r := records.NewReader(t.eng.store.Box, tx, v.Info)
+		r.Program = d
+		children, err := r.Children(v.from.N)
+		if err != nil {
+			return err
+		}
+		return readableIn(d, children)
+	})
+	if err != nil {
+		return fmt.Errorf("pawl: thread %q: resume: %w; nothing was run and nothing changed; give the engine the codec and the keys that "+
+			"it was stored with, or fork the thread from the checkpoint before: pawl threads history %s", t.id, err, t.id)
+	}
+	return nil
+}
+
+// readableIn decodes the values of children, at all depths.
+func readableIn(d core.Def, children map[string][]*core.Position) error {
+	for _, positions := range children {
+		for _, p := range positions {
+			child, ok := core.Inside(d, p.Frame.Under)
+			if !ok {
+				return &NotFoundError{What: "child", ID: p.Frame.Child()}
+			}
+			err := child.(jsonDef).readable(p.Head.Values)
+			if err == nil {
+				err = readableIn(d, p.Children)
+			}
+			if err != nil {
+				return fmt.Errorf("child %s: %w", p.Frame.Path, err)
+			}
+		}
+	}
+	return nil
 }

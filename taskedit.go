@@ -17,7 +17,7 @@ import (
 
 // TaskEdit says what one task of a super-step did that never ran here: a node done by hand, or a run of another system.
 type TaskEdit struct {
-	// Node that is said to have ended well. [Start] is the input of a new run.
+	// Node that is said to have ended well. [Start] is the input of a new run, [End] the end of one that is given up.
 	Node string
 	// Changes are members of the state's JSON object, which are merged like the writes of a node. Empty: it wrote nothing.
 	Changes json.RawMessage
@@ -75,10 +75,13 @@ func (e *TaskEditError) Unwrap() error { return e.Err }
 // thread then waits for Resume, unless nothing is due. A thread may be new.
 //
 // What had finished in the unfinished super-step is part of the first one, unless it is edited. What else was due and is
-// not named does not run: it is in Outcome.Dropped, and its open questions are withdrawn. Of several tasks of one worker the
+// not named does not run: it is in Outcome.Dropped, its open questions are withdrawn, and answers that it was given are in
+// Outcome.Unused. Of several tasks of one worker the
 // edits are those of the first ones, in the order of sending.
 //
-// An edit as Start begins a run, alone in its super-step, where nothing is due; the run before is then over.
+// An edit as Start begins a run, alone in its super-step, where nothing is due; the run before is then over. An edit as
+// End gives a run up, alone in its super-step and without changes: what had finished is merged, nothing is due any more,
+// and the run is done unless it was cancelled or concluded.
 func (t *Thread) EditAs(ctx context.Context, steps [][]TaskEdit, options ...RunOption) (_ *Outcome, err error) {
 	cfg := configured(options)
 	defer t.eng.refused(ctx, t.info(ctx, VerbEdit), &err)
@@ -110,6 +113,8 @@ func (t *Thread) EditAs(ctx context.Context, steps [][]TaskEdit, options ...RunO
 
 func begins(edits []TaskEdit) bool { return len(edits) == 1 && edits[0].Node == Start }
 
+func givesUp(edits []TaskEdit) bool { return len(edits) == 1 && edits[0].Node == End }
+
 // wellFormed refuses what can be refused without looking at the thread.
 func (t *Thread) wellFormed(steps [][]TaskEdit, d core.Def, cfg *runConfig) error {
 	refuse := func(step int, node, reason string) error {
@@ -132,16 +137,34 @@ func (t *Thread) wellFormed(steps [][]TaskEdit, d core.Def, cfg *runConfig) erro
 			switch _, known := d.Topology().Node(e.Node); {
 			case e.Node == "":
 				return refuse(i+1, "", fmt.Sprintf("edit %d names no node", k+1))
-			case e.Node == Start && len(edits) > 1:
-				return refuse(i+1, Start, "an input stands alone in its super-step")
-			case e.Node == Start && len(e.Next) > 0:
-				return refuse(i+1, Start, "an input leads where the graph's edges and routes lead, not to a Next")
+			case e.Node == Start || e.Node == End:
+				if why := e.atAnEnd(len(edits) == 1, cfg); why != "" {
+					return refuse(i+1, e.Node, why)
+				}
 			case !known:
-				return &NotFoundError{What: "node", ID: e.Node, Thread: t.id, Hint: fmt.Sprintf("an edit is as a node of graph %q, or as pawl.Start", t.graph)}
+				return &NotFoundError{What: "node", ID: e.Node, Thread: t.id, Hint: fmt.Sprintf("an edit is as a node of graph %q, as pawl.Start or as pawl.End", t.graph)}
 			}
 		}
 	}
 	return nil
+}
+
+// atAnEnd says what is wrong with an edit as the start or the end of a run; empty: nothing.
+func (e *TaskEdit) atAnEnd(alone bool, cfg *runConfig) string {
+	switch {
+	case e.Node == Start && !alone:
+		return "an input stands alone in its super-step"
+	case e.Node == Start && len(e.Next) > 0:
+		return "an input leads where the graph's edges and routes lead, not to a Next"
+	case e.Node == Start:
+	case !alone:
+		return "the end stands alone in its super-step: what was done by hand is in one before it"
+	case e.edit != nil || len(e.Changes) > 0 || len(e.Next) > 0:
+		return "the end writes nothing and leads nowhere: what was done by hand is in a super-step before it"
+	case cfg.from != nil:
+		return "a run is given up where it stands, not on a branch from an older point: leave From out"
+	}
+	return ""
 }
 
 // rewrite is an EditAs in the making.
@@ -221,6 +244,9 @@ func (w *rewrite) superStep(ctx context.Context, n int, edits []TaskEdit) error 
 	if begins(edits) && (w.head == nil || !slices.Contains(dueNames(w.head.Due), Start)) {
 		return w.input(ctx, n, &edits[0])
 	}
+	if givesUp(edits) && (w.head == nil || len(w.head.Due) == 0) {
+		return &TaskEditError{Thread: w.t.id, Step: n, Node: End, Reason: "nothing is due, so there is no run to give up"}
+	}
 	if w.run == nil {
 		w.begin(ctx, nil)
 	} else if !w.fresh && len(w.batch.Runs) == 0 {
@@ -233,7 +259,11 @@ func (w *rewrite) superStep(ctx context.Context, n int, edits []TaskEdit) error 
 	if from == nil { // a thread on which nothing ran
 		from = blank(w.d)
 	}
-	results, told, err := w.results(n, from, edits)
+	named := edits
+	if givesUp(edits) {
+		named = nil
+	}
+	results, told, err := w.results(n, from, named)
 	if err != nil {
 		return err
 	}
@@ -243,6 +273,10 @@ func (w *rewrite) superStep(ctx context.Context, n int, edits []TaskEdit) error 
 	}
 	next.Merged = told
 	next.Source, next.Run, next.Graph = core.SourceEdit, w.run.N, len(w.run.Graphs)-1
+	if givesUp(edits) {
+		w.dropped = append(w.dropped, from.Later...)
+		next.Due, next.Later, next.Joins = nil, nil, nil
+	}
 	w.add(next)
 	return nil
 }
@@ -380,6 +414,9 @@ func (w *rewrite) save(ctx context.Context) (*Outcome, error) {
 		return nil, err
 	}
 	l.dropped = w.dropped
+	if w.cfg.from == nil {
+		l.unused = w.v.given()
+	}
 	return t.edited(ctx, l, w.run, stop)
 }
 

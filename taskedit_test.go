@@ -202,7 +202,13 @@ func TestEditAsRefuses(t *testing.T) {
 		{"the last has none", [][]pawl.TaskEdit{good, {}}, nil, "super-step 2: it has no edits"},
 		{"edits without a node", [][]pawl.TaskEdit{{{Changes: json.RawMessage(`{}`)}, {}}}, nil, "edit 1 names no node"},
 		{"an unknown node", [][]pawl.TaskEdit{good, {says("nobody", "x")}}, nil, `node "nobody" not found`},
-		{"the end", [][]pawl.TaskEdit{good, {says(pawl.End, "x")}}, nil, `node "__end__" not found`},
+		{"an end that writes", [][]pawl.TaskEdit{good, {says(pawl.End, "x")}}, nil, "super-step 2 as node \"__end__\": the end writes nothing"},
+		{"an end that leads on", [][]pawl.TaskEdit{good, {{Node: pawl.End, Next: pawl.To("a")}}}, nil, "leads nowhere"},
+		{"an end by a function", [][]pawl.TaskEdit{good, {g.As(pawl.End, nil)}}, nil, "the end writes nothing"},
+		{"an end beside others", [][]pawl.TaskEdit{{{Node: pawl.End}, says("a", "A")}}, nil, "the end stands alone"},
+		{"an end of a branch", [][]pawl.TaskEdit{{{Node: pawl.End}}}, []pawl.RunOption{pawl.From(pawl.Before("a"))}, "leave From out"},
+		{"an end where nothing began", [][]pawl.TaskEdit{{{Node: pawl.End}}}, nil, "nothing is due"},
+		{"an end behind the end", [][]pawl.TaskEdit{good, {{Node: pawl.End}}, {{Node: pawl.End}}}, nil, "super-step 3 as node \"__end__\": nothing is due"},
 		{"an input beside others", [][]pawl.TaskEdit{{says(pawl.Start, "x"), says("a", "A")}}, nil, "an input stands alone"},
 		{"an input that leads on", [][]pawl.TaskEdit{{{Node: pawl.Start, Next: pawl.To("a")}}}, nil, "not to a Next"},
 		{"an input where something is due", [][]pawl.TaskEdit{good, {says(pawl.Start, "x")}}, nil, `nothing is due, and here "w" is`},
@@ -335,5 +341,72 @@ func TestEditAsOfWhatIsOver(t *testing.T) {
 	out, err := th.EditAs(t.Context(), [][]pawl.TaskEdit{{g.As("only", func(s *note) error { s.Text.Set("x"); return nil })}})
 	if err != nil || out.Status != pawl.Cancelled {
 		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// As End a run is given up: what had finished is kept, what was open is withdrawn, what was given is told, and nothing of
+// it comes back with the next run.
+func TestGivingUp(t *testing.T) {
+	t.Parallel()
+	q := pawl.Interrupt[string, string]{Name: "q"}
+	log := func(name string) func(context.Context, *lines) error {
+		return func(_ context.Context, s *lines) error { s.Log.Add(name); return nil }
+	}
+	g := linesOf(t, pawl.New[lines]("g").Node("a", log("a")).Node("b", log("b")).Node("both", log("both")).Node("last", log("last"), pawl.Defer()).
+		Node("ask", func(ctx context.Context, s *lines) error {
+			for _, key := range []string{"1", "2"} {
+				if _, err := q.Ask(ctx, "?", pawl.Key(key)); err != nil && key == "2" {
+					return err
+				}
+			}
+			s.Log.Add("asked")
+			return nil
+		}, pawl.Uses(q)).
+		Node("fail", func(_ context.Context, s *lines) error {
+			if s.Log.Len() > 0 && s.Log.At(0) == "broken" {
+				return errBroken
+			}
+			return nil
+		}).
+		Edge(pawl.Start, "a").Edge("a", "b").Edge("a", "ask").Edge("a", "last").Edge("a", "fail").Join([]string{"b", "ask"}, "both"))
+	end := [][]pawl.TaskEdit{{{Node: pawl.End}}}
+	for _, in := range []string{"in", "broken"} {
+		t.Run(in, func(t *testing.T) {
+			t.Parallel()
+			eng := opened(t, hooked(t), nil)
+			th := g.Thread(eng, "t")
+			s := &lines{}
+			s.Log.Add(in)
+			out, err := th.Run(t.Context(), s)
+			if (err != nil) != (in == "broken") {
+				t.Fatal(out, err)
+			}
+			dropped := []string{"ask", "last"}
+			if in == "broken" {
+				dropped = []string{"ask", "fail", "last"}
+			} else if _, err := eng.Answer(t.Context(), out.Waiting[0].ID, "yes"); err != nil || len(out.Waiting) != 2 {
+				t.Fatal(out.Waiting, err)
+			}
+			before := out.Checkpoint
+			given, err := th.EditAs(t.Context(), end, pawl.At(before))
+			if err != nil || given.Status != pawl.Done || len(given.Next)+len(given.Waiting) > 0 || !slices.Equal(given.Dropped, dropped) {
+				t.Fatalf("%+v, %v", given, err)
+			}
+			if unused := len(given.Unused); unused != len(dropped)%3/2 {
+				t.Errorf("%d answers are said to be unused", unused)
+			}
+			st, err := th.State(t.Context())
+			if err != nil || st.Head.Source != "edit" || st.Head.Parent != before || string(st.Head.Values) != fmt.Sprintf(`{"log":[%q,"a","b"]}`, in) {
+				t.Errorf("%+v, %v", st.Head, err)
+			}
+			if _, err := th.EditAs(t.Context(), end); !errors.As(err, new(*pawl.TaskEditError)) {
+				t.Errorf("given up twice: %v", err)
+			}
+			next := &lines{}
+			next.Log.Add("next")
+			if out, err := th.Run(t.Context(), next); (err != nil) != (in == "broken") || slices.Contains(logged(out.State), "both") || len(out.Dropped) > 0 {
+				t.Errorf("the next run: %+v, %v", out, err)
+			}
+		})
 	}
 }

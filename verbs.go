@@ -116,6 +116,9 @@ func (t *Thread) resume(ctx context.Context, d core.Def, cfg *runConfig) (*Outco
 	if err := t.ontoGraph(v, &run, d); err != nil {
 		return nil, err
 	}
+	if err := t.insideReadable(ctx, v, d); err != nil {
+		return nil, err
+	}
 	if v.from == nil || v.from.Run != run.N || slices.Contains(dueNames(v.from.Due), core.Start) { // the input is still to be applied
 		if err := t.retyped(ctx, &run, d); err != nil {
 			return nil, err

@@ -113,6 +113,8 @@ func (r *runner) do(ctx context.Context, a *Act) (done bool, err error) {
 		err = r.th.Delete(ctx)
 	case a.Clear:
 		_, err = r.eng.ClearCache(ctx, "scenario")
+	case a.Edit != nil && a.Edit.As == pawl.End:
+		_, err = r.th.EditAs(ctx, [][]pawl.TaskEdit{{{Node: pawl.End}}})
 	case a.Edit != nil:
 		_, err = r.th.Edit(ctx, a.Edit.edit)
 	case a.Replay != "" || a.From != nil || a.Fork != nil:

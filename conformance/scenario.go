@@ -126,7 +126,8 @@ type Act struct {
 	Clear  bool              `json:"clear,omitempty"` // forgets the results that are kept
 }
 
-// Fork goes back to the newest checkpoint before a node, or to a place, writes as another node, and goes on.
+// Fork goes back to the newest checkpoint before a node, or to a place, writes as another node, and goes on. An edit as
+// __end__ writes nothing and gives the run up.
 type Fork struct {
 	Before string `json:"before,omitempty"`
 	From   *int   `json:"from,omitempty"`

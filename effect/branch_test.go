@@ -345,7 +345,7 @@ func TestVerbs(t *testing.T) {
 	t.Run("waiting, granted", func(t *testing.T) {
 		t.Parallel()
 		for _, grant := range []bool{false, true} {
-			for _, v := range []pawl.Verb{pawl.VerbFork, pawl.VerbCancel, pawl.VerbEdit} {
+			for _, v := range []pawl.Verb{pawl.VerbFork, pawl.VerbCancel, pawl.VerbEdit, givenUp} {
 				target := pawltest.NewTarget(pawltest.TargetOpaque)
 				e := approved(bank(target))
 				p := start(t, memory(t), fault.Plan{})
@@ -370,6 +370,11 @@ func TestVerbs(t *testing.T) {
 					err = th.Cancel(t.Context(), "stop")
 				case pawl.VerbEdit:
 					_, err = th.Edit(t.Context(), func(s *state) error { s.Ref.Set("18"); return nil })
+				case givenUp:
+					var out *pawl.Outcome
+					if out, err = giveUp(t, th); len(out.Waiting) > 0 || out.Status != pawl.Done {
+						t.Errorf("given up, it is %s: %v", out.Status, out.Waiting)
+					}
 				}
 				if err != nil {
 					t.Fatalf("%s: %v", v, err)
@@ -383,6 +388,24 @@ func TestVerbs(t *testing.T) {
 				wantCount(t, target, 0, 0, 0)
 			}
 		}
+	})
+	t.Run("in doubt, given up", func(t *testing.T) {
+		t.Parallel()
+		target := pawltest.NewTarget(pawltest.TargetOpaque)
+		p := start(t, memory(t), fault.Plan{})
+		th := p.thread(bank(target), "t")
+		target.DropAt(pawltest.TargetCommitted, 1)
+		if out, err := th.Run(t.Context(), order(hundred)); err != nil || out.Status != pawl.Waiting {
+			t.Fatal(out, err)
+		}
+		doubt := p.operation().State
+		if out, err := giveUp(t, th); err != nil || len(out.Waiting) > 0 || p.operation().State != doubt {
+			t.Errorf("%+v, %v: the operation was %s and is %s", out, err, doubt, p.operation().State)
+		}
+		if _, err := p.desk.Release(person(t.Context(), "ops"), p.operation().Key, effect.Applied(receipt{"tx"}), "seen"); err != nil {
+			t.Error(err)
+		}
+		wantCount(t, target, 1, 0, 1)
 	})
 	t.Run("in doubt", func(t *testing.T) {
 		t.Parallel()
@@ -417,4 +440,12 @@ func TestVerbs(t *testing.T) {
 		}
 		wantCount(t, target, 1, 0, 1)
 	})
+}
+
+// givenUp is an edit that gives a run up.
+const givenUp pawl.Verb = "give up"
+
+func giveUp(t *testing.T, th *pawl.ThreadOf[state]) (*pawl.Outcome, error) {
+	t.Helper()
+	return th.EditAs(t.Context(), [][]pawl.TaskEdit{{{Node: pawl.End}}})
 }

@@ -234,7 +234,8 @@ def act_on(app, thread, act, last, durability, shown):
         app.clear_cache()
         return True
     if "edit" in act:
-        app.update_state(thread, act["edit"]["write"], as_node=act["edit"].get("as"))
+        edit = act["edit"]
+        app.update_state(thread, None if edit.get("as") == END else edit["write"], as_node=edit.get("as"))
         return True
     at = find(app, thread, act)
     if at and "fork" in act:

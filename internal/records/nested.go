@@ -239,7 +239,7 @@ func (r *Reader) nestedUnder(s *Stored, p *core.Position) error {
 		return fmt.Errorf("thread %q: %s is of child %q, which graph %q does not have; nothing was run", r.Info.ID, f.Path, f.Child(), r.Info.Graph)
 	}
 	if err := r.Fill(s, d.Topology(), d.Upgrade); err != nil {
-		return err
+		return fmt.Errorf("child %s: %w", f.Path, err)
 	}
 	return r.HangingUnder(s.Checkpoint, d.Topology(), d.Upgrade, p)
 }

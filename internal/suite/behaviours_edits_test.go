@@ -104,13 +104,22 @@ func rowEditAsRefuses(t *testing.T, h *home) {
 		"the end beside a node":  {{{Node: pawl.End}, does("a", "x")}},
 		"an input beside a node": {{does(pawl.Start, "x"), does("a", "x")}},
 	} {
-		if _, err := th.EditAs(t.Context(), steps); !errors.As(err, new(*pawl.TaskEditError)) && !errors.As(err, new(*pawl.NotFoundError)) {
+		if _, err := th.EditAs(t.Context(), steps); !errors.As(err, new(*pawl.TaskEditError)) || !strings.Contains(err.Error(), "nothing was changed") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if s := statusOf(t, th); s.Status != pawl.StatusNew {
 		t.Error(s.Status)
 	}
+	if out, err := th.Run(t.Context(), &rowState{}); err != nil {
+		t.Fatal(out, err)
+	}
+	before := len(history(t, th))
+	_, err := th.EditAs(t.Context(), [][]pawl.TaskEdit{{{Node: pawl.End}}}, pawl.From(pawl.Before("b")))
+	if refused := (*pawl.TaskEditError)(nil); !errors.As(err, &refused) || refused.Node != pawl.End || !strings.Contains(err.Error(), "nothing was changed") {
+		t.Errorf("the end of a copy: %v", err)
+	}
+	same(t, "checkpoints", len(history(t, th)), before)
 }
 
 func rowEditAsRuns(t *testing.T, h *home) {
@@ -236,4 +245,18 @@ func rowEditsAppend(t *testing.T, h *home) {
 	same(t, "log", reloaded(t, h), []string{"edit 0", "edit 1", "edit 2"})
 	turnOf(t, h, "turn", pawl.Sync)
 	same(t, "log", reloaded(t, h), []string{"edit 0", "edit 1", "edit 2", "turn", "reply to turn"})
+}
+
+// rowGiveUp: a question of a pause that was given up takes no answer any more.
+func rowGiveUp(t *testing.T, h *home) {
+	th := rowThread(t, h, asking(), nil)
+	out, _ := ran(t, th, pawl.Waiting)
+	given := byHandOf(t, th, [][]pawl.TaskEdit{{{Node: pawl.End}}})
+	same(t, "status", given.Status, pawl.Done)
+	s := statusOf(t, th)
+	same(t, "source, open questions, what is next", fmt.Sprintf("%s %d %v", s.Head.Source, len(s.Waiting), s.Head.Next), "edit 0 []")
+	same(t, "parent", s.Head.Parent, out.Checkpoint)
+	if _, err := th.Resume(t.Context(), vote.Answer(out.Waiting[0].ID, "a")); err == nil {
+		t.Error("a question that was given up took an answer")
+	}
 }

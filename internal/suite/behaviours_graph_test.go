@@ -184,20 +184,6 @@ func asking() *pawl.Builder[rowState] {
 	}, pawl.Uses(vote))
 }
 
-func rowGiveUp(t *testing.T, h *home) {
-	th := rowThread(t, h, asking(), nil)
-	out, _ := ran(t, th, pawl.Waiting)
-	if err := th.Cancel(t.Context(), "given up"); err != nil {
-		t.Fatal(err)
-	}
-	s := statusOf(t, th)
-	same(t, "status", s.Status, pawl.Cancelled)
-	same(t, "open questions", len(s.Waiting), 0)
-	if _, err := th.Resume(t.Context(), vote.Answer(out.Waiting[0].ID, "a")); err == nil {
-		t.Error("a question that was given up took an answer")
-	}
-}
-
 // rowTold: who streams a run hears of its questions and of their answers.
 func rowTold(t *testing.T, h *home) {
 	th := rowThread(t, h, asking(), nil)

@@ -181,3 +181,36 @@ func sweepEditFirst(t *testing.T) sweepDrive {
 		}
 	}
 }
+
+// sweepGiveUp gives a run up at its question, whose sibling has ended, and runs another one to its end.
+func sweepGiveUp(t *testing.T) sweepDrive {
+	g := built(t, pawl.New[sweepState]("give-up").
+		Node("a", steps("a")).Node("b", asks("b"), pawl.Uses(sweepQuestion)).Node("end", steps("end")).
+		Edge(pawl.Start, "a").Edge(pawl.Start, "b").Join([]string{"a", "b"}, "end"))
+	return func(ctx context.Context, eng *pawl.Engine) error {
+		th := g.Thread(eng, "t")
+		for {
+			st, err := th.State(ctx)
+			if err != nil {
+				return err
+			}
+			runs, err := th.Runs(ctx)
+			switch {
+			case err != nil:
+				return err
+			case st.Status == pawl.Waiting && len(runs) == 1:
+				_, err = th.EditAs(ctx, [][]pawl.TaskEdit{{{Node: pawl.End}}})
+			case st.Status == pawl.Crashed:
+				_, err = th.Resume(ctx)
+			case st.Status == pawl.StatusNew:
+				_, err = th.Run(ctx, &sweepState{Doc: pawl.Of("one")}, pawl.RunID("run-1"))
+			default:
+				_, err = pawltest.Drive(ctx, th, "run-2", &sweepState{Doc: pawl.Of("two")}, sweepPeople)
+				return err
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -123,6 +123,7 @@ func sweepCases(t *testing.T) []sweepCase {
 		{name: "drained-stateless", drive: sweepDrained(t, pawl.Stateless)},
 		{name: "edit-as", drive: sweepEditAs(t)},
 		{name: "edit-first", drive: sweepEditFirst(t)},
+		{name: "give-up", drive: sweepGiveUp(t)},
 		{name: "super-step-timeout", drive: sweepTimeout(t, false)},
 		{name: "several-questions", drive: sweepSeveral(t)},
 		{name: "loop", drive: sweepLoop(t)},
