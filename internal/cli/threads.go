@@ -97,9 +97,32 @@ func tableOfThreads(g *Page, list []pawl.ThreadInfo) {
 	}
 	var rows [][]string
 	for _, t := range list {
-		rows = append(rows, []string{t.Thread, t.Graph, string(t.Status), g.Ago(t.Updated)})
+		rows = append(rows, []string{t.Thread, t.Graph, string(t.Status), g.Ago(t.Updated), why(g, t)})
 	}
-	g.Table([]string{"THREAD", "GRAPH", "STATUS", "CHANGED"}, rows...)
+	g.Table([]string{"THREAD", "GRAPH", "STATUS", "CHANGED", "WHY"}, rows...)
+}
+
+// why says in few words why a thread stands.
+func why(g *Page, t pawl.ThreadInfo) string {
+	switch {
+	case len(t.Waiting) > 0:
+		var open []string
+		for _, w := range t.Waiting {
+			s := strings.TrimSpace(w.Kind+" "+w.Name) + " " + w.ID[:min(8, len(w.ID))]
+			if !w.Due.IsZero() {
+				s += ", due " + g.Ago(w.Due)
+			}
+			open = append(open, s)
+		}
+		return strings.Join(open, "; ")
+	case t.Breakpoint:
+		return "breakpoint"
+	case t.Status == pawl.Waiting && t.Cause == "":
+		return "to be resumed"
+	case t.Cause != "" && t.Reason != "":
+		return string(t.Cause) + ": " + short(t.Reason, 40)
+	}
+	return short(t.Reason, 40)
 }
 
 func (p *Program) threadsHistory() *cobra.Command {
