@@ -24,9 +24,9 @@ TEST = $(GO) test -vet=off -ldflags=-w
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
 
 # What runs without it, since it would make thousands of short lives and processes take an hour: sweeps, chaos, scenarios
-# inside other graphs, and whole programs. The numbered cases run with it and without, where processes that die are
-# never watched and a function runs under each of its numbers.
-SWEEPS = ^Test(Sweep|SweepEffects|SweepOverEffects|SweepOverTheSameDatabase|SweepFinds|SweepOutside)$$
+# inside other graphs, and whole programs. The numbered cases run with it and without: with it a function runs under one of
+# its numbers, and no process that dies is watched.
+SWEEPS = ^Test(Sweep|SweepEffects|SweepOverEffects|SweepOverTheSameDatabase|SweepFinds|SweepOutside|KilledWorkers)$$
 LONG = $(SWEEPS)|^Test(Chaos|Cut|Depth)$$|^Test(Seeds|Promises|Acceptance)$$/.*/^depth_[1-3]
 SWEPT = ./effect ./pawltest ./storage/fault ./store
 PROGRAMS = ./cmd/... ./examples/... ./internal/arch
@@ -37,7 +37,7 @@ test:
 	part "the suite, built" $(TEST) -c -o "$$tmp/suite" ./internal/suite && \
 	part "race detector" env PAWL_SUITE_CHILDREN="$$tmp/suite" $(TEST) $(RACE) -timeout 45m -skip '$(LONG)' $(WATCHED) && \
 	part "sweeps, programs, the suite" $(TEST) -timeout 30m ./internal/suite $(PROGRAMS) && \
-	part "sweeps of packages" $(TEST) -timeout 10m -run '$(SWEEPS)' $(SWEPT) && \
+	part "sweeps of packages" $(TEST) -timeout 10m -run '$(SWEEPS)|Interleave$$' $(SWEPT) && \
 	cd bench && part "bench" $(TEST) ./...
 
 lint:

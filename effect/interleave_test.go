@@ -21,10 +21,9 @@ import (
 	"github.com/pawl-dev/pawl/storage/fault"
 )
 
-// Two releases of one operation, a thousand times: one counts, the other is told, and what runs is what was decided.
+// Two releases of one operation, as often as rounds says: one counts, the other is told, and what runs is what was decided.
 func TestReleasesInterleave(t *testing.T) {
 	t.Parallel()
-	const rounds = 1000
 	target := pawltest.NewTarget(pawltest.TargetOpaque)
 	e := bank(target)
 	home := memory(t)
@@ -75,13 +74,13 @@ func TestReleasesInterleave(t *testing.T) {
 	}
 }
 
-// A change, a yes, a no, a revocation and the clock meet at one instant, a thousand times: one of them stands, and what
+// A change, a yes, a no, a revocation and the clock meet at one instant, as often as rounds says: one of them stands, and what
 // runs, if anything does, is what somebody approved who had no part in it.
 func TestDecisionsInterleave(t *testing.T) {
 	t.Parallel()
 	ends := map[string]int{}
 	synctest.Test(t, func(t *testing.T) {
-		for i := range 1000 {
+		for i := range rounds {
 			home := memory(t)
 			s, p := newShop(t), start(t, home, fault.Plan{})
 			s.e = s.e.Approve(approval.Levels{{To: "finance", For: time.Second}})
@@ -186,7 +185,7 @@ func endOf(t *testing.T, home storage.DB, s *shopOf, ref string, err error) stri
 // thousand times: one row, and all have its receipt.
 func TestVerbsInterleave(t *testing.T) {
 	t.Parallel()
-	for i := range 1000 {
+	for i := range rounds {
 		target, home := pawltest.NewTarget(allModes[i%2]), memory(t)
 		e := bank(target)
 		p := start(t, home, fault.Plan{})

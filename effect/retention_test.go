@@ -169,7 +169,6 @@ func TestWhatNeverExpires(t *testing.T) {
 // A sweep against replays: each sees the receipt or is refused, and nothing is sent.
 func TestInterleavings(t *testing.T) {
 	t.Parallel()
-	const rounds = 1000
 	seen := map[string]int{}
 	synctest.Test(t, func(t *testing.T) {
 		home, target := memory(t), pawltest.NewTarget(pawltest.TargetOpaque)

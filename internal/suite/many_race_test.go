@@ -7,7 +7,8 @@ package suite
 const detector = true
 
 const (
-	manyThreads = 1_000
-	manyReplays = 100
-	manyForks   = 2
+	manyThreads  = 1_000
+	manyReplays  = 100
+	manyForks    = 2
+	manyBranches = 2
 )
