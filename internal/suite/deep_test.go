@@ -15,14 +15,15 @@ import (
 
 // Why scenarios run as they are only.
 const (
-	hasChildren = "it has children of its own"
-	noGraph     = "it runs no graph"
-	underExit   = "under Exit a thread keeps its newest checkpoint, and a child that is done no end of its own"
-	startsOver  = "a migration starts the children of a task that is due over"
+	noGraph    = "it runs no graph"
+	underExit  = "under Exit a thread keeps its newest checkpoint, and a child that is done no end of its own"
+	startsOver = "a migration starts the children of a task that is due over"
+	itsBytes   = "it measures the bytes of one thread's own snapshots"
+	forgets    = "a memory inside a child that does not remember ends with it"
 )
 
-// runDeep is runAll with each scenario at every depth: as it is, and with its graphs inside up to three others, as a node
-// and called. One with a process that dies runs at depths 0 and 1, to hold the time.
+// runDeep is runAll with each scenario at every depth: as it is, and with its graphs inside one, two and three others, as a
+// node and called by turns (see nest.ByTurns).
 func runDeep(t *testing.T, suite string, all []scenario) {
 	all = slices.Clone(all)
 	for i := range all {
@@ -43,9 +44,10 @@ func runDeep(t *testing.T, suite string, all []scenario) {
 
 // depths are the scenarios by how deep they ran.
 type depths struct {
-	three, one []string
-	flat       map[string][]string // those that ran as they are only, by the reason
-	differ     []string            // lines of the closing table that are not the same at every depth
+	three  []string
+	died   int                 // of them, those with processes of their own
+	flat   map[string][]string // those that ran as they are only, by the reason
+	differ []string            // lines of the closing table that are not the same at every depth
 }
 
 // String is what is printed at the end.
@@ -55,12 +57,31 @@ func (d *depths) String(suite string) string {
 		flat += len(ids)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, depth: %d scenarios at depths 0-3, %d at 0-1, %d not nested\n", suite, len(d.three), len(d.one), flat)
-	for _, why := range slices.Sorted(maps.Keys(d.flat)) {
-		slices.Sort(d.flat[why])
-		fmt.Fprintf(&b, "  %s: %s\n", why, strings.Join(d.flat[why], ", "))
+	fmt.Fprintf(&b, "%s, depth: %d scenarios at depths 0-3 by PAWL_SEED=%d, %d of them with processes of their own; %d not nested\n",
+		suite, len(d.three), nest.Seed(), d.died, flat)
+	list := func(what string, by map[string][]string) {
+		for _, why := range slices.Sorted(maps.Keys(by)) {
+			slices.Sort(by[why])
+			fmt.Fprintf(&b, "  %s, as %s: %s\n", what, why, strings.Join(by[why], ", "))
+		}
 	}
+	list("not", d.flat)
+	list("not in part", partsOf(suite))
 	return b.String()
+}
+
+// partsOf are the scenarios of a suite with parts that ran as they are only, by the reason.
+func partsOf(suite string) map[string][]string {
+	by := map[string][]string{}
+	done.Range(func(key, _ any) bool {
+		if p, ok := key.(part); ok {
+			if test, id, _ := strings.Cut(p.scenario, "/"); strings.EqualFold(test, "Test"+suite) {
+				by[p.why] = append(by[p.why], id)
+			}
+		}
+		return true
+	})
+	return by
 }
 
 func atAllDepths(t *testing.T, r *report, s scenario) {
@@ -75,12 +96,8 @@ func atAllDepths(t *testing.T, r *report, s scenario) {
 		r.depth.flat[s.flat] = append(r.depth.flat[s.flat], s.id)
 		return
 	}
-	levels, list := []nest.Level{{Depth: 1}, {Depth: 1, Called: true}, {Depth: 2}, {Depth: 3, Called: true}}, &r.depth.three
-	if noted(t, spawned) {
-		levels, list = levels[:1], &r.depth.one
-	}
 	inside := false
-	for _, l := range levels {
+	for _, l := range nest.ByTurns(nest.Levels(3), s.id, nest.Seed()) {
 		inside = s.runAt(t, r, l) || inside
 	}
 	switch {
@@ -93,7 +110,10 @@ func atAllDepths(t *testing.T, r *report, s scenario) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	*list = append(*list, s.id)
+	r.depth.three = append(r.depth.three, s.id)
+	if noted(t, spawned) {
+		r.depth.died++
+	}
 }
 
 // runAt says whether the flags of the test let the scenario run at a level.
@@ -135,6 +155,35 @@ func levelFor(t testing.TB) nest.Level {
 
 func levelOf(t testing.TB) nest.Level { return nest.Of(t.Name()) }
 
+// inOthers is atDepth of a graph that is built.
+func inOthers[S any](t testing.TB, g *pawl.Graph[S]) *nest.Graph[S] {
+	t.Helper()
+	deep, err := nest.In(g, levelFor(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return deep
+}
+
+// ownPath is a path as the scenario has it, from its outermost graph on; empty: it is one of those around.
+func ownPath(t testing.TB, path string) string {
+	for range levelOf(t).Depth {
+		_, path, _ = strings.Cut(path, "|")
+	}
+	return path
+}
+
+// flatPart leaves a part of a scenario out inside others, where it means something else.
+func flatPart(t *testing.T, why string) {
+	if levelOf(t).Depth > 0 {
+		done.Store(part{scenarioOf(t), why}, true)
+		t.Skip(why)
+	}
+}
+
+// part is one of a scenario that runs as it is only.
+type part struct{ scenario, why string }
+
 // innermost is a path without the graphs around.
 func innermost(path string) string { return path[strings.LastIndex(path, "|")+1:] }
 
@@ -148,10 +197,7 @@ func levelHere() nest.Level { return nest.Of(os.Getenv("PAWL_SUITE_TEST")) }
 func atDepthHere[S any](b *pawl.Builder[S]) *nest.Graph[S] { return must(atLevel(levelHere(), b)) }
 
 // inMemoryOnly holds the time: SQLite sees each scenario as it is and inside one other.
-func inMemoryOnly(t testing.TB) bool {
-	l := levelOf(t)
-	return l.Depth > 1 || l.Called
-}
+func inMemoryOnly(t testing.TB) bool { return levelOf(t).Depth > 1 }
 
 // What a scenario did, as the depths at which it runs depend on it.
 const (

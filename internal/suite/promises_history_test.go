@@ -154,12 +154,12 @@ func (w growth) builder() *pawl.Builder[growing] {
 
 // historyIsLinear is P8.
 func historyIsLinear(t *testing.T, _ *report) {
-	t.Run("bytes a step", func(t *testing.T) { onEach(t, bytesAStep) })
-	t.Run("small items", func(t *testing.T) { onEach(t, smallItems) })
-	t.Run("loading", func(t *testing.T) { onEach(t, loadIsBounded) })
+	t.Run("bytes a step", func(t *testing.T) { flatPart(t, itsBytes); onEach(t, bytesAStep) })
+	t.Run("small items", func(t *testing.T) { flatPart(t, itsBytes); onEach(t, smallItems) })
+	t.Run("loading", func(t *testing.T) { flatPart(t, itsBytes); onEach(t, loadIsBounded) })
 	t.Run("forks of forks", func(t *testing.T) {
 		onEach(t, func(t *testing.T, h *home) {
-			for seed := range 12 {
+			for seed := range max(1, manyBranches>>levelOf(t).Depth) {
 				forksOfForks(t, h, uint64(seed), 10)
 			}
 		})
@@ -382,19 +382,23 @@ func forksOfForks(t *testing.T, h *home, seed uint64, forks int) {
 		}
 		now := states[from.Checkpoint].copy()
 		left, mark, key := 1+rng.IntN(4), fmt.Sprint("edit ", rng.IntN(1000)), fmt.Sprint("x", rng.IntN(4))
-		replace := rng.IntN(4) == 0
-		if now.Left = left; replace {
+		replace, flat := rng.IntN(4) == 0, levelOf(t).Depth == 0 // the state of a child is edited by JSON, which only adds
+		if replace = replace && flat; replace {
 			now.Items = nil
 		}
-		now.Items = append(now.Items, mark)
-		delete(now.Pairs, key)
+		now.Left, now.Items = left, append(now.Items, mark)
+		if flat {
+			delete(now.Pairs, key)
+		}
 		out, err := th.Fork(ctx, pawl.Checkpoint(from.Checkpoint), func(s *branching) error {
 			if s.Left.Set(left); replace {
 				s.Items.Replace(mark)
 			} else {
 				s.Items.Add(mark)
 			}
-			s.Pairs.Delete(key)
+			if flat {
+				s.Pairs.Delete(key)
+			}
 			return nil
 		})
 		mustBeDone(t, out, err)

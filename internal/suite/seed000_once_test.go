@@ -106,7 +106,6 @@ func takenByTwo(t *testing.T, h *home) {
 
 // Depths 1 to 3 wait for children.
 func separatorsAreFixed(t *testing.T, _ *report) {
-	t.Log("without paths of depth 1 to 3: waits for children")
 	for _, name := range []string{"a|b", "a:b", "|", ":"} {
 		t.Run("node "+name, func(t *testing.T) {
 			_, err := pawl.New[job]("g").Node(name, func(context.Context, *job) error { return nil }).Edge(pawl.Start, name).Build()
@@ -115,7 +114,7 @@ func separatorsAreFixed(t *testing.T, _ *report) {
 			}
 		})
 	}
-	t.Run("depth 0", func(t *testing.T) {
+	t.Run("paths", func(t *testing.T) {
 		onEach(t, func(t *testing.T, h *home) {
 			ask, path := approve(), ""
 			g := atDepth(t, pawl.New[job]("g").
@@ -130,8 +129,8 @@ func separatorsAreFixed(t *testing.T, _ *report) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "separators in "+path, strings.Count(path, "|"), 0)
-			same(t, "the path reads outer:<id>", isKeyOf("outer", path), true)
+			same(t, "separators in "+path, strings.Count(path, "|"), levelOf(t).Depth)
+			same(t, "the path reads outer:<id>", isKeyOf("outer", innermost(path)), true)
 			same(t, "path of the question", out.Waiting[0].Path, path)
 			same(t, "path of the task", history(t, th)[0].Tasks[0].Path, path)
 			stand(t, th, pawl.Waiting, 2, nil)

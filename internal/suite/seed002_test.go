@@ -22,15 +22,15 @@ func seed002() []scenario {
 		{id: "S002-4", run: twoQuestionsAtOnce},
 		{id: "S002-5", run: twoDecisionsTwoNodes},
 		{id: "S002-6", run: branchesAsk},
-		{id: "S002-7", run: severalQuestionsInside, flat: hasChildren},
+		{id: "S002-7", run: severalQuestionsInside},
 		{id: "S002-8", run: callsAsk},
 		{id: "S002-9", run: landsWhereItWasGiven},
 		{id: "S002-10", run: nothingByPosition},
-		{id: "S002-11", run: howFarUp, flat: hasChildren},
+		{id: "S002-11", run: howFarUp},
 		{id: "S002-12", run: verdicts},
 		{id: "S002-13", run: takenMeansStored},
 		{id: "S002-14", run: onlyAQuestion},
-		{id: "S002-15", run: agentWithTwoExits, flat: hasChildren},
+		{id: "S002-15", run: agentWithTwoExits},
 		{id: "S002-16", run: func(t *testing.T, r *report) {
 			t.Run("approval", func(t *testing.T) { nobodyAnswers(t, r) })
 			t.Run("question", func(t *testing.T) { plainQuestionExpires(t, r) })

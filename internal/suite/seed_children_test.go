@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -100,7 +101,7 @@ func childIsOneStep(t *testing.T, r *report) {
 	onEach(t, func(t *testing.T, h *home) {
 		eng := engine(t, h.open(t), nil)
 		for _, n := range []int{1, 2, 5} {
-			g := around(t, fmt.Sprint("parent", n), chainOf(t, newLedger(t), "inner", n).Child("child"))
+			g := inOthers(t, around(t, fmt.Sprint("parent", n), chainOf(t, newLedger(t), "inner", n).Child("child")))
 			th := g.Thread(eng, fmt.Sprint("t", n))
 			if out, err := th.Run(t.Context(), &kin{}); err != nil || len(logged(out.State)) != n {
 				t.Fatal(out, err)
@@ -109,7 +110,7 @@ func childIsOneStep(t *testing.T, r *report) {
 			same(t, fmt.Sprintf("snapshots of the parent of %d nodes", n), counts[n], 3)
 			atEnd(t, th.Thread, nil)
 		}
-		chain := build(t, counted(newLedger(t)).builder())
+		chain := atDepth(t, counted(newLedger(t)).builder())
 		for _, mode := range []pawl.Durability{pawl.Sync, pawl.Async, pawl.Exit} {
 			th := chain.Thread(eng, "mode-"+string(mode))
 			if _, err := th.Run(t.Context(), tenfoldOf(1), pawl.WithDurability(mode)); err != nil {
@@ -133,14 +134,14 @@ func childPaused(t *testing.T, r *report) {
 	line := ""
 	onEach(t, func(t *testing.T, h *home) {
 		l := newLedger(t)
-		th := pausing(t, l, pawl.Inherit).Thread(engine(t, h.open(t), nil), "t")
+		th := inOthers(t, pausing(t, l, pawl.Inherit)).Thread(engine(t, h.open(t), nil), "t")
 		out, err := th.Run(t.Context(), &kin{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		q := paused(t, &out.Outcome, err, 1)[0]
-		in := pawl.Path(q.Path[:strings.Index(q.Path, "|")])
-		same(t, "path", noIDs(string(in)), "child:<id>")
+		in := pawl.Path(q.Path[:strings.LastIndex(q.Path, "|")])
+		same(t, "path", noIDs(ownPath(t, string(in))), "child:<id>")
 		same(t, "snapshots at the pause", [2]int{len(history(t, th)), len(historyIn(t, th.Thread, in))}, [2]int{2, 3})
 		state, err := th.State(t.Context(), in)
 		if err != nil {
@@ -161,7 +162,7 @@ func childPaused(t *testing.T, r *report) {
 		stand(t, th, pawl.Done, 3, before)
 	})
 	l := newLedger(t)
-	th := pausing(t, l, pawl.Stateless).Thread(engine(t, memory(t).open(t), nil), "t")
+	th := inOthers(t, pausing(t, l, pawl.Stateless)).Thread(engine(t, memory(t).open(t), nil), "t")
 	out, err := th.Run(t.Context(), &kin{})
 	if err == nil {
 		_, err = th.Resume(t.Context(), okay.Answer(out.Waiting[0].ID, "yes"))
@@ -185,7 +186,7 @@ func whereChildrenLive(t *testing.T, _ *report) {
 	onEach(t, func(t *testing.T, h *home) {
 		l := newLedger(t)
 		innermost := build(t, pawl.New[kin]("innermost").Node("leaf", asksAs(l, "leaf"), pawl.Uses(okay)).Path(pawl.Start, "leaf"))
-		g := around(t, "root", around(t, "middle", innermost.Child("grandchild")).Child("child"))
+		g := inOthers(t, around(t, "root", around(t, "middle", innermost.Child("grandchild")).Child("child")))
 		th := g.Thread(engine(t, h.open(t), nil), "t")
 		var paths []string
 		for range 2 {
@@ -194,16 +195,19 @@ func whereChildrenLive(t *testing.T, _ *report) {
 				t.Fatal(err)
 			}
 			q := out.Waiting[0]
-			same(t, "path of the question", noIDs(q.Path), "child:<id>|grandchild:<id>|leaf:<id>")
+			same(t, "path of the question", noIDs(ownPath(t, q.Path)), "child:<id>|grandchild:<id>|leaf:<id>")
 			state, err := th.State(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			child := state.Head.Tasks[0].Children[0]
 			grandchild := child.Tasks[0].Children[0]
-			same(t, "paths", []string{noIDs(string(child.Path)), noIDs(string(grandchild.Path))}, []string{"child:<id>", "child:<id>|grandchild:<id>"})
-			same(t, "around the child", child.Parents, map[pawl.Path]string{"": state.Head.Checkpoint})
-			same(t, "around the grandchild", grandchild.Parents, map[pawl.Path]string{"": state.Head.Checkpoint, child.Path: child.Checkpoint})
+			same(t, "paths", []string{noIDs(ownPath(t, string(child.Path))), noIDs(ownPath(t, string(grandchild.Path)))}, []string{"child:<id>", "child:<id>|grandchild:<id>"})
+			parents := map[pawl.Path]string{state.Head.Path: state.Head.Checkpoint}
+			maps.Copy(parents, state.Head.Parents)
+			same(t, "around the child", child.Parents, parents)
+			parents[child.Path] = child.Checkpoint
+			same(t, "around the grandchild", grandchild.Parents, parents)
 			paths = append(paths, string(child.Path))
 			if _, err := th.Resume(t.Context(), okay.Answer(q.ID, "yes")); err != nil {
 				t.Fatal(err)
@@ -229,10 +233,13 @@ func threeKindsOfMemory(t *testing.T, _ *report) {
 		{pawl.Stateless, []int{1, 1}, nil, 0},
 	} {
 		t.Run(string(c.mode), func(t *testing.T) {
+			if c.mode == pawl.PerThread {
+				flatPart(t, forgets)
+			}
 			onEach(t, func(t *testing.T, h *home) {
 				child := build(t, pawl.New[kin]("inner").Node("add", logs(newLedger(t), "item")).Path(pawl.Start, "add")).Child("child", c.mode)
 				var lengths []int
-				g := build(t, pawl.New[kin]("parent").Add(pawl.Sub(child, nothingIn, func(_ *kin, r *pawl.Result[kin]) error {
+				g := atDepth(t, pawl.New[kin]("parent").Add(pawl.Sub(child, nothingIn, func(_ *kin, r *pawl.Result[kin]) error {
 					lengths = append(lengths, r.State.Log.Len())
 					return nil
 				})).Path(pawl.Start, "child"))
@@ -241,11 +248,11 @@ func threeKindsOfMemory(t *testing.T, _ *report) {
 					lengths = nil
 					var paths []string
 					kept, th := 0, g.Thread(eng, id)
-					for ev, err := range twice(t, th) {
+					for ev, err := range twice(t, th.ThreadOf) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						if ev.Path != "" && !slices.Contains(paths, ev.Path) {
+						if ownPath(t, ev.Path) != "" && !slices.Contains(paths, ev.Path) {
 							paths = append(paths, ev.Path)
 							kept += len(historyIn(t, th.Thread, pawl.Path(ev.Path)))
 						}
@@ -257,7 +264,7 @@ func threeKindsOfMemory(t *testing.T, _ *report) {
 						continue
 					}
 					for i := range paths {
-						paths[i] = noIDs(paths[i])
+						paths[i] = noIDs(ownPath(t, paths[i]))
 					}
 					same(t, "paths", paths, c.paths)
 				}
@@ -303,13 +310,13 @@ func statelessPauses(t *testing.T, _ *report) {
 			}, pawl.Uses(mail)).
 			Node("two", asksAs(l, "two"), pawl.Uses(okay)).Path(pawl.Start, "one", "two"))
 		g := around(t, "parent", inner.Child("child", pawl.Stateless))
-		th := g.Thread(o.eng, "t")
+		th := inOthers(t, g).Thread(o.eng, "t")
 		out, err := th.Run(t.Context(), &kin{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		q := paused(t, &out.Outcome, err, 1)[0]
-		same(t, "path", noIDs(q.Path), "child:<id>|two:<id>")
+		same(t, "path", noIDs(ownPath(t, q.Path)), "child:<id>|two:<id>")
 		before := history(t, th)
 		out, err = th.Resume(t.Context(), okay.Answer(q.ID, "yes"))
 		if err != nil {
@@ -317,7 +324,7 @@ func statelessPauses(t *testing.T, _ *report) {
 		}
 		same(t, "result", logged(out.State), []string{"one", "two:yes"})
 		tally(t, l, map[string]int{"one": 2, "two": 2, "step": 1, "dispatch": 1})
-		same(t, "child snapshots", len(historyIn(t, th.Thread, pawl.Path(q.Path[:strings.Index(q.Path, "|")]))), 0)
+		same(t, "child snapshots", len(historyIn(t, th.Thread, pawl.Path(q.Path[:strings.LastIndex(q.Path, "|")]))), 0)
 		doc, err := g.JSON()
 		same(t, "the picture says so", err == nil && strings.Contains(string(doc), `"mode": "stateless"`), true)
 		stand(t, th, pawl.Done, 3, before)
