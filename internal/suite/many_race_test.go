@@ -7,6 +7,7 @@ package suite
 const detector = true
 
 const (
+	manyWorkers  = 5
 	manyThreads  = 1_000
 	manyReplays  = 100
 	manyForks    = 2
