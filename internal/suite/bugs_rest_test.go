@@ -312,8 +312,8 @@ func branchesBesideAWait(t *testing.T, h *home) {
 	}
 }
 
-// triedAgainOnRequest is 168: nothing is tried again by default. With Tries everything is but what says that it is final;
-// with policies, what they name.
+// triedAgainOnRequest is 168: nothing is tried again by default. With Tries everything is but what is final: by its
+// own word, or by pawl.Retryable, such as a call that somebody cancelled; with policies, what they name.
 func triedAgainOnRequest(t *testing.T, h *home) {
 	type status int
 	failures := map[string]error{
@@ -327,7 +327,7 @@ func triedAgainOnRequest(t *testing.T, h *home) {
 	}{
 		"default": {nil, func(string) int { return 1 }},
 		"tries": {[]pawl.NodeOption{pawl.Tries(3), pawl.Backoff(0, 0)}, func(name string) int {
-			return map[bool]int{true: 1, false: 3}[name == "final"]
+			return map[bool]int{true: 1, false: 3}[name == "final" || name == "cancelled"]
 		}},
 		"policies": {[]pawl.NodeOption{pawl.Tries(3), pawl.Backoff(0, 0), pawl.RetryOn(unavailable)}, func(name string) int {
 			return map[bool]int{true: 3, false: 1}[name == "503" || name == "reset"]
