@@ -248,11 +248,7 @@ func (t *Thread) accept(ctx context.Context, d core.Def, run *core.Run, cfg *run
 		home.Queue(cps)
 	}
 	l := t.newLoop(d, &core.Position{Run: run, Head: cps[len(cps)-1]}, home, cfg).starting(cps, v.from)
-	for i := range v.pos.Ended {
-		if e := &v.pos.Ended[i]; !e.Failed {
-			l.dropped = append(l.dropped, e.Result.Task.Node)
-		}
-	}
+	l.dropped = v.pos.Finished()
 	return t.execute(ctx, l, home)
 }
 

@@ -235,6 +235,26 @@ func (p *Position) Past() []string {
 	return out
 }
 
+// Finished are the paths of the nodes whose work nothing of p's own has merged: of due tasks that ended, in the order of their
+// ends, then of all that ran in children that are not done.
+func (p *Position) Finished() []string {
+	var out, inside []string
+	for i := range p.Ended {
+		if e := &p.Ended[i]; !e.Failed {
+			out = append(out, e.Result.Task.Node)
+		}
+	}
+	for _, children := range p.Children {
+		for _, c := range children {
+			for _, path := range slices.Concat(c.Head.Visited, c.Finished()) {
+				inside = append(inside, p.down(c)+path)
+			}
+		}
+	}
+	slices.Sort(inside)
+	return append(out, slices.Compact(inside)...)
+}
+
 // EndedIn finds what ended and counts so far, by the path of the node: "child|node" in children.
 func (p *Position) EndedIn(path string) []*Ended {
 	var out []*Ended

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"testing"
 )
 
@@ -68,7 +67,7 @@ func TestTells(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, told := growth(n, []byte("5"), total); !told || fmt.Sprintf("%s", got) != by {
+			if got, told := growth(n, []byte("5"), total); !told || string(got) != by {
 				t.Errorf("%v: 5 grew to %s by %s, %v", n, total, got, told)
 			}
 		}

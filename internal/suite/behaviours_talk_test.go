@@ -79,7 +79,7 @@ func rowRetryTable(t *testing.T, h *home) {
 		{"a type", fails(json.Unmarshal([]byte(`"x"`), new(int))), 1},
 		{"syntax", fails(json.Unmarshal([]byte(`{`), new(int))), 1},
 		{"a look-up", func() error { return []error{}[len(h.name)] }, 1},
-		{"arithmetic", func() error { return status(1 / (len(h.name) - len(h.name))) }, 1},
+		{"arithmetic", func() error { return status(1 / len(h.name[len(h.name):])) }, 1},
 		{"the system", fails(&fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}), 1},
 		{"unknown", fails(errRow), 3},
 		{"marked as final", fails(pawl.NoRetry(errRow)), 1},

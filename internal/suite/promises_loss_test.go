@@ -222,7 +222,6 @@ func damage(t testing.TB, db storage.DB, kind string, change func([]byte) []byte
 }
 
 func unreadableValue(t *testing.T, h *home) {
-	flatPart(t, "a value of a child that cannot be read is met after the run was claimed")
 	l := newLedger(t)
 	g := atDepth(t, pawl.New[mortalState]("g").Node("a", adds("a")).Node("ask", func(ctx context.Context, s *mortalState) error {
 		l.add("entry")
@@ -326,14 +325,13 @@ func siblingKept(t *testing.T, h *home) {
 // runBesideFinished starts a new run on a failed thread whose super-step had finished siblings. Their work is not part
 // of the new run; it stays readable at the checkpoint that it hangs from.
 func runBesideFinished(t *testing.T, h *home) {
-	flatPart(t, "a new run does not name what an unfinished child had finished")
 	th, l, trouble := halfDone(t, h)
 	before, failed := history(t, th), statusOf(t, th).Head
 	*trouble = nil
 	out, err := th.Run(context.Background(), &mortalState{})
 	same(t, "state", mustBeDone(t, out, err), `{"log":["bad","good"]}`)
 	same(t, "entries of good, bad", [2]int{l.count("good"), l.count("bad")}, [2]int{2, 2})
-	same(t, "left behind, and said so", fmt.Sprint(out.Dropped), "[good]")
+	same(t, "left behind, and said so", fmt.Sprint(out.Dropped), "["+levelOf(t).Node("good")+"]")
 	grew(t, before, history(t, th))
 	old, err := th.Snapshot(context.Background(), failed.Checkpoint)
 	if err != nil {
