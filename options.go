@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
@@ -119,7 +120,12 @@ type VerbInfo struct {
 	// Stage is empty where one Update does it all. A running thread is cancelled in two: StageAsked, by who cancels,
 	// and StageStopped, by the engine, once its tasks are over.
 	Stage string
+	// Tasks, of an edit of a child, are those that start anew. nil: all that are due in the thread.
+	Tasks []string
 }
+
+// Covers says whether the verb starts a task of the thread anew, or leaves it behind.
+func (v *VerbInfo) Covers(task string) bool { return v.Tasks == nil || slices.Contains(v.Tasks, task) }
 
 // Actor is who acts. The library trusts what it is given: whoever puts it into a context has verified it, or says in
 // Kind that nobody did.

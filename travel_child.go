@@ -185,9 +185,11 @@ func (t *Thread) editIn(ctx context.Context, d core.Def, v *view, edit change, c
 		Due: head.Due, Joins: head.Joins, Visited: head.Visited, Frame: pos.Frame,
 	}
 	cp.N, cp.ID = home.Fresh()
+	info := t.of(ctx, VerbEdit, &run, cfg.reason)
+	info.Tasks = pos.Tasks(t.identity())
 	b := local.Batch{
 		Graph: d.Topology(), Runs: []*core.Run{&run}, Checkpoints: []*core.Checkpoint{cp}, Stop: afterEdit(v, len(v.from.Due)),
-		Do: t.eng.consenting(t.of(ctx, VerbEdit, &run, cfg.reason)),
+		Do: t.eng.consenting(info),
 	}
 	for _, q := range stillAsked([]*core.Position{pos}, nil) {
 		b.Stop.Withdraw = append(b.Stop.Withdraw, *q)

@@ -114,14 +114,17 @@ func EndOthers(tx storage.Tx, answer Answering, tenant, operation, keep, why str
 	return n, nil
 }
 
-// EndThread withdraws a thread's open requests and lapses its unspent grants: for the Update of a verb that leaves a
-// branch, or ends the thread. The waits are left to that verb.
-func EndThread(tx storage.Tx, tenant, thread, why string) (requests, grants int, err error) {
-	open, err := Live(tx, tenant, thread)
+// EndThread withdraws the open requests and lapses the unspent grants of tasks that a verb leaves behind, or starts anew: for
+// its Update. The waits are left to that verb.
+func EndThread(tx storage.Tx, v pawl.VerbInfo, why string) (requests, grants int, err error) {
+	open, err := Live(tx, v.Tenant, v.Thread)
 	if err != nil {
 		return 0, 0, err
 	}
 	for _, r := range open {
+		if !v.Covers(r.Task) {
+			continue
+		}
 		if err := finish(tx, nil, &r, why); err != nil {
 			return requests, grants, err
 		}

@@ -281,7 +281,7 @@ func (leaving) Verb(_ context.Context, tx storage.Tx, v pawl.VerbInfo) ([]pawl.N
 	if v.Verb != pawl.VerbReplay {
 		return nil, nil
 	}
-	requests, grants, err := approval.EndThread(tx, v.Tenant, v.Thread, "left by "+string(v.Verb))
+	requests, grants, err := approval.EndThread(tx, v, "left by "+string(v.Verb))
 	if err == nil && requests+grants != 1 {
 		err = errors.New("a thread with one request has another number of them")
 	}

@@ -168,7 +168,7 @@ func (l *Ledger) Verb(_ context.Context, tx storage.Tx, v pawl.VerbInfo) ([]pawl
 		return nil, err
 	}
 	why := "the thread was left by " + string(v.Verb)
-	requests, grants, err := approval.EndThread(tx, v.Tenant, v.Thread, why)
+	requests, grants, err := approval.EndThread(tx, v, why)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ func (l *Ledger) quarantine(tx storage.Tx, op *Operation, v pawl.VerbInfo) ([]pa
 	return []pawl.Note{{Part: l.Name(), Text: fmt.Sprintf("Operation %.12s (%s %s) was %s and is %s: a person says what became of it", op.Key, op.Effect, op.Ref, was, op.State)}}, op.put(tx)
 }
 
-// giveUp voids what was only reserved, and by no other thread, so that the reference is free for another call.
+// giveUp voids what was only reserved, and by no other thread or task, so that the reference is free for another call.
 func (l *Ledger) giveUp(tx storage.Tx, op *Operation, v pawl.VerbInfo, why string) error {
 	if op.State != StateReserved {
 		return nil
@@ -245,7 +245,7 @@ func (l *Ledger) giveUp(tx storage.Tx, op *Operation, v pawl.VerbInfo, why strin
 		return err
 	}
 	for _, row := range rows {
-		if row.Key[1].(string) != v.Thread {
+		if row.Key[1].(string) != v.Thread || !v.Covers(row.Key[3].(string)) {
 			return nil
 		}
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -230,6 +231,21 @@ func (p *Position) Past() []string {
 			for _, path := range inside {
 				out = append(out, p.down(c)+path)
 			}
+		}
+	}
+	return out
+}
+
+// Tasks are the ids of the tasks that are due in p and in its children that are not done, and of those that asked in children
+// that keep nothing.
+func (p *Position) Tasks(thread string) []string {
+	out := slices.Collect(maps.Keys(p.Questions))
+	for _, task := range Plan(p.Head, thread, p.path()) {
+		out = append(out, task.ID)
+	}
+	for _, children := range p.Children {
+		for _, c := range children {
+			out = append(out, c.Tasks(thread)...)
 		}
 	}
 	return out
