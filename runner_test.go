@@ -370,7 +370,9 @@ func TestRunnerNoticesDeaths(t *testing.T) {
 		<-time.After(time.Minute)
 		mortal.Stop()
 		_ = dying.Close()
+		v.mu.Lock()
 		most = 0
+		v.mu.Unlock()
 		<-time.After(pulses)
 		if v.mu.Lock(); now != 2 {
 			t.Errorf("%d run after the death, want 2", now)
