@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/pawl-dev/pawl"
@@ -356,7 +357,10 @@ func rowEditedCall(t *testing.T, h *home) {
 	two := agent.Message{Calls: []agent.Call{
 		{ID: "a", Tool: "find", Args: json.RawMessage(`{"order":"1"}`)}, {ID: "b", Tool: "find", Args: json.RawMessage(`{"order":"2"}`)}}}
 	var found []string
+	var mu sync.Mutex // calls run at once
 	tool := agent.Lookup("find", "", func(_ context.Context, o ordered) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		found = append(found, o.Order)
 		return "found " + o.Order, nil
 	})
@@ -388,7 +392,10 @@ func rowEditedCall(t *testing.T, h *home) {
 // rowReviewed: a person approves, changes and rejects calls, each by its own question.
 func rowReviewed(t *testing.T, h *home) {
 	var found, read []string
+	var mu sync.Mutex // calls run at once
 	tool := agent.Lookup("find", "", func(_ context.Context, o ordered) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		found = append(found, o.Order)
 		return "found " + o.Order, nil
 	})

@@ -147,7 +147,7 @@ func otherGraph(t *testing.T, h *home) {
 func otherTenant(t *testing.T, h *home) {
 	r := waitingRequest(t, h)
 	doors := r.doors(r.eng.Tenant("another"), "t")
-	for _, name := range []string{"resume", "resume, answer", "retry", "fork", "replay", "edit", "cancel", "answer", "engine, answer", "snapshot"} {
+	for _, name := range []string{"resume", "resume, answer", "retry", "fork", "replay", "cancel", "answer", "engine, answer", "snapshot"} {
 		refused(t, r.db, name, doors[name], is(pawl.ErrNotFound), "not")
 	}
 	before := everything(t, r.db)
@@ -157,6 +157,14 @@ func otherTenant(t *testing.T, h *home) {
 		}
 	}
 	unchanged(t, r.db, before)
+	if err := doors["edit"](); err != nil { // it makes a thread of the name, which is the other tenant's own
+		t.Error(err)
+	}
+	own := must(r.eng.Thread("requests", "t").State(t.Context()))
+	same(t, "status and values of ours", string(own.Status)+string(own.Values), `waiting{"notes":["noted"]}`)
+	if n := len(must(r.eng.Threads(t.Context(), "", 9))); n != 1 {
+		t.Errorf("%d threads are ours, want 1", n)
+	}
 }
 
 func runIDWithOtherInput(t *testing.T, h *home) {

@@ -122,7 +122,7 @@ func manyInMemory(t *testing.T) {
 
 func manyOnDisk(t *testing.T) {
 	h := onDisk(t)
-	same(t, "goroutines that came with the waiting threads", spawn(t, "002-many", h.path).wait(t), "0")
+	same(t, "goroutines that came with the waiting threads", spawn(t, "002-many", waitingHome{h.path, manyThreads}).wait(t), "0")
 	l := &tallyless{entries: manyThreads}
 	eng := engine(t, h.open(t), nil, atDepth(t, l.graph()))
 	checkMany(t, eng, l)
@@ -132,9 +132,16 @@ func manyOnDisk(t *testing.T) {
 	same(t, "entries", l.entries, manyThreads+1)
 }
 
-// manyChild makes 10,000 waiting threads and prints how many goroutines they cost.
+// waitingHome is how many threads wait in a home. A child says less of it by itself: it can be built without the detector.
+type waitingHome struct {
+	Path    string
+	Threads int
+}
+
+// manyChild makes so many waiting threads and prints how many goroutines they cost.
 func manyChild(doc []byte) {
-	eng := childEngine(args[string](doc), nil)
+	in := args[waitingHome](doc)
+	eng := childEngine(in.Path, nil)
 	l := &tallyless{}
 	must(0, eng.Register(atDepthHere(l.graph())))
 	must(start(eng.Thread("many", "first"))) // whatever the home starts for its first run is there now
@@ -143,7 +150,7 @@ func manyChild(doc []byte) {
 	var wg sync.WaitGroup
 	for w := range 50 {
 		wg.Go(func() {
-			for i := w; i < manyThreads; i += 50 {
+			for i := w; i < in.Threads; i += 50 {
 				must(start(eng.Thread("many", threadName(i))))
 			}
 		})
