@@ -135,7 +135,7 @@ func (l *loop) tellCheckpoint(cp *core.Checkpoint, before string, seq int64) {
 func (l *loop) snapshot(cp *core.Checkpoint, before string, seq int64) func(context.Context) (*Snapshot, error) {
 	run, topology, identity := l.pos.Run, l.topology, l.thread
 	kept := l.host != nil && !l.stateless
-	if cp.Frame != l.frame {
+	if cp.Frame != nil && cp.Frame != l.frame { // a child that keeps nothing has none
 		topology, _ = l.topology.Within(cp.Frame.Under)
 	}
 	return func(context.Context) (*Snapshot, error) {
