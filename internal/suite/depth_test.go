@@ -35,7 +35,7 @@ const (
 	remembers = "a child that remembers would be handed again what it remembers"
 	forgets   = "a memory inside a child that does not remember ends with it"
 	startsNew = "a migration starts the children of a task that is due over"
-	ownTasks  = "edits are as tasks of the thread's own graph"
+	ownTasks  = "edits are of the thread's own graph, as nobody or as its tasks"
 )
 
 // leftOut says which scenarios mean something else in a mode, and why.
@@ -49,7 +49,7 @@ func leftOut(name string) map[pawl.ChildMode]string {
 		return map[pawl.ChildMode]string{pawl.PerThread: remembers}
 	case name == "child-that-remembers":
 		return map[pawl.ChildMode]string{pawl.Inherit: forgets, pawl.Stateless: forgets, pawl.PerThread: remembers}
-	case name == "edit-as":
+	case slices.Contains([]string{"edit-as", "edit-first", "give-up"}, name):
 		return map[pawl.ChildMode]string{pawl.Inherit: ownTasks, pawl.PerThread: ownTasks, pawl.Stateless: ownTasks}
 	case name == "pay-migrated":
 		return map[pawl.ChildMode]string{pawl.Inherit: startsNew, pawl.PerThread: startsNew, pawl.Stateless: startsNew}
