@@ -115,6 +115,29 @@ func TestForkInsideIsRetriedThere(t *testing.T) {
 	}
 }
 
+// What begins anew in children is told by whatever leaves it behind: an edit as nobody, and a run that is given up.
+func TestWhatAnEditDropsIsTold(t *testing.T) {
+	t.Parallel()
+	for name, verb := range map[string]func(th *pawl.ThreadOf[family]) (*pawl.Outcome, error){
+		"edit": func(th *pawl.ThreadOf[family]) (*pawl.Outcome, error) {
+			return th.Thread.Edit(t.Context(), []byte(`{}`))
+		},
+		"end": func(th *pawl.ThreadOf[family]) (*pawl.Outcome, error) {
+			return th.EditAs(t.Context(), [][]pawl.TaskEdit{{{Node: pawl.End}}})
+		},
+	} {
+		e := entries{}
+		th := relatives(t, e, pawl.Inherit, 2).Thread(memoryEngine(t, nil), "t")
+		if out, err := th.Run(t.Context(), &family{}); err != nil || out.Status != pawl.Waiting {
+			t.Fatal(out, err)
+		}
+		out, err := verb(th)
+		if err != nil || !slices.ContainsFunc(out.Dropped, func(path string) bool { return strings.HasSuffix(path, "|a") }) {
+			t.Errorf("%s: dropped %v, want the path of a: %v", name, out.Dropped, err)
+		}
+	}
+}
+
 func TestEditInsideAChild(t *testing.T) {
 	t.Parallel()
 	e := entries{}

@@ -16,8 +16,9 @@ import (
 
 // Edit writes a JSON object's members to the channels at the head, from outside. What is due stays due and what
 // finished in the unfinished super-step is kept. Tasks that did not finish start anew on Resume: their open questions
-// are withdrawn and asked again, their steps are called again, and answers that they were given are not used but listed
-// in Outcome.Unused. A run that was cancelled or concluded stays so.
+// are withdrawn and asked again, their steps are called again, children that they began begin anew, answers that they
+// were given are not used but listed in Outcome.Unused, and what such children had finished in Outcome.Dropped. With [In]
+// a child is edited, and keeps what finished in it. A run that was cancelled or concluded stays so.
 //
 // A thread that does not exist is made by its first edit. Nobody ran it, so it is [StatusNew]: nothing is due, and Run
 // goes on from the edited values.
@@ -109,7 +110,7 @@ func (t *Thread) writeEdit(ctx context.Context, d core.Def, v *view, writes []co
 		return nil, err
 	}
 	l := t.newLoop(d, &core.Position{Run: &run, Head: cp}, home, cfg)
-	l.unused = v.given()
+	l.unused, l.dropped = v.given(), v.pos.FinishedInside()
 	return t.edited(ctx, l, &run, b.Stop)
 }
 

@@ -166,6 +166,7 @@ func afterEdit(v *view, due int) *core.Stop {
 
 // keep carries the results over of what finished beside what is due, where the node stays.
 func (mv *relocation) keep(v *view, old *core.Topology, d mover, m *Moving) error {
+	mv.report.Discarded = v.pos.FinishedInside() // children that are not done begin anew
 	for i := range v.pos.Ended {
 		e := v.pos.Ended[i]
 		if e.Failed {

@@ -120,7 +120,7 @@ type Migrated struct {
 	Due       []string   `json:"due"`                 // and afterwards
 	Converted []string   `json:"converted,omitempty"` // channels whose value is another
 	Dropped   []string   `json:"dropped,omitempty"`   // channels that are left behind
-	Discarded []string   `json:"discarded,omitempty"` // nodes whose finished work is left behind
+	Discarded []string   `json:"discarded,omitempty"` // nodes, also in children that are not done, whose finished work is left behind
 	Forgotten []string   `json:"forgotten,omitempty"` // nodes that ran, and joins that wait, and are not in the new graph
 	Withdrawn []Question `json:"withdrawn,omitempty"` // open questions; what is due asks anew
 	Notes     []Note     `json:"notes,omitempty"`     // of the parts

@@ -110,7 +110,9 @@ type VerbInfo struct {
 	Thread   string // empty for an answer by id, before the question is read
 	Question string // for answers
 	Reason   string // in the actor's words, where the verb takes one
-	From, To string // graph versions, for migrate and force; for copy the threads; for drain the version, and drained or open; for clear what was done
+	// From and To are graph versions, for migrate and force; for copy the threads; for drain the version, and drained or
+	// open; for clear To is what was done.
+	From, To string
 
 	// The rest is for parts, which are asked once the thread was read; Options.Allow is asked before.
 

@@ -98,9 +98,11 @@ type Outcome struct {
 	Next       []string        `json:"next,omitempty"`       // nodes that are due
 	Values     json.RawMessage `json:"values,omitempty"`     // the state, as a JSON object, without its private channels
 	Waiting    []Question      `json:"waiting,omitempty"`    // open questions, in the order of asking
-	Dropped    []string        `json:"dropped,omitempty"`    // nodes, also in children, whose finished work a new run left behind, unmerged; of EditAs those that were due and are not named
-	Superseded []*ChangedError `json:"-"`                    // answers that landed on a question that had changed
-	Unused     []Question      `json:"unused,omitempty"`     // answered, and not asked any more by the node that then ended
+	// Dropped are nodes, also in children, whose finished work a new run or an edit left behind, unmerged; and of EditAs those
+	// that were due and are not named.
+	Dropped    []string        `json:"dropped,omitempty"`
+	Superseded []*ChangedError `json:"-"`                // answers that landed on a question that had changed
+	Unused     []Question      `json:"unused,omitempty"` // answered, and not asked any more by the node that then ended
 
 	held map[string]any // live values, for the state of an OutcomeOf
 }

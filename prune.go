@@ -28,8 +28,9 @@ type Pruned struct {
 // Prune drops old checkpoints of a thread, with the journal of steps and results under them, and keeps the newest of the
 // current branch. It always leaves the head and the newest checkpoint of every other branch, what an open question hangs
 // from, and the state before the input of a run that could be retried. Answered questions stay. What is kept reads as
-// before, but for what came of the tasks of a checkpoint whose next one is gone. It needs a Reason, is refused while somebody runs the thread and while a part objects, and works in bounded
-// Updates: a death in between leaves a whole thread, which Prune finishes when it is called again.
+// before, but for what came of the tasks of a checkpoint whose next one is gone. It needs a Reason, is refused while
+// somebody runs the thread and while a part objects, and works in bounded Updates: a death in between leaves a whole
+// thread, which Prune finishes when it is called again.
 func (t *Thread) Prune(ctx context.Context, keep Keep, options ...RunOption) (*Pruned, error) {
 	cfg := configured(options)
 	if err := t.mayMove(ctx, VerbPrune, cfg, false); err != nil {

@@ -248,7 +248,7 @@ func (t *Thread) accept(ctx context.Context, d core.Def, run *core.Run, cfg *run
 		home.Queue(cps)
 	}
 	l := t.newLoop(d, &core.Position{Run: run, Head: cps[len(cps)-1]}, home, cfg).starting(cps, v.from)
-	l.dropped = v.pos.Finished()
+	l.dropped = append(v.pos.Finished(), v.pos.FinishedInside()...)
 	return t.execute(ctx, l, home)
 }
 

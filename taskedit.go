@@ -415,7 +415,7 @@ func (w *rewrite) save(ctx context.Context) (*Outcome, error) {
 	}
 	l.dropped = w.dropped
 	if w.cfg.from == nil {
-		l.unused = w.v.given()
+		l.unused, l.dropped = w.v.given(), append(l.dropped, w.v.pos.FinishedInside()...)
 	}
 	return t.edited(ctx, l, w.run, stop)
 }

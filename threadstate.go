@@ -31,7 +31,7 @@ type ThreadState struct {
 	Waiting  []Question `json:"waiting,omitempty"`
 	Legal    []Verb     `json:"legal"`
 	Owner    string     `json:"owner,omitempty"`  // the member that runs it; empty: nobody does
-	Updated  time.Time  `json:"updated,omitzero"` // when the status last changed, or something was decided that it waits for: of a running thread, since when
+	Updated  time.Time  `json:"updated,omitzero"` // when the status last changed, or what it waits for was decided
 	Input    bool       `json:"input"`            // the run's input is stored
 	Head     *Snapshot  `json:"head,omitempty"`
 	// Values are the head's with what those tasks wrote that ended already, as far as that can be merged without the
@@ -40,7 +40,9 @@ type ThreadState struct {
 }
 
 // State reads where the thread stands. A thread that nobody ran is new: nothing is next, its values are those that it was
-// given by edits, and reading makes none. With the path of a child the head is the newest checkpoint of that child, and what is waited for is what is open
+// given by edits, and reading makes none.
+//
+// With the path of a child the head is the newest checkpoint of that child, and what is waited for is what is open
 // in it; the rest is the thread's.
 func (t *Thread) State(ctx context.Context, in ...Path) (*ThreadState, error) {
 	at := Path("")

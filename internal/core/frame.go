@@ -251,24 +251,27 @@ func (p *Position) Tasks(thread string) []string {
 	return out
 }
 
-// Finished are the paths of the nodes whose work nothing of p's own has merged: of due tasks that ended, in the order of their
-// ends, then of all that ran in children that are not done.
-func (p *Position) Finished() []string {
-	var out, inside []string
+// Finished are the nodes of p's own whose work is not merged: those of due tasks that ended, in the order of their ends.
+func (p *Position) Finished() (out []string) {
 	for i := range p.Ended {
 		if e := &p.Ended[i]; !e.Failed {
 			out = append(out, e.Result.Task.Node)
 		}
 	}
+	return out
+}
+
+// FinishedInside are the paths of the nodes that ran to their end in children that are not done, sorted.
+func (p *Position) FinishedInside() (out []string) {
 	for _, children := range p.Children {
 		for _, c := range children {
-			for _, path := range slices.Concat(c.Head.Visited, c.Finished()) {
-				inside = append(inside, p.down(c)+path)
+			for _, path := range slices.Concat(c.Head.Visited, c.Finished(), c.FinishedInside()) {
+				out = append(out, p.down(c)+path)
 			}
 		}
 	}
-	slices.Sort(inside)
-	return append(out, slices.Compact(inside)...)
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // EndedIn finds what ended and counts so far, by the path of the node: "child|node" in children.

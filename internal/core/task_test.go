@@ -42,6 +42,24 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// Of one run, numbered identities tell tasks apart as hashed ones do.
+func TestNumberedIDsTellTasksApart(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	n := 0
+	for _, checkpoint := range []string{"t1", "t12", "t2"} {
+		for _, node := range []string{"a", "1.a", "-1.a", "a.1"} {
+			for _, index := range []int{-1, 0, 1, 12} {
+				seen[NumberedID(Place{Thread: "t", Checkpoint: checkpoint}, node, index)] = true
+				n++
+			}
+		}
+	}
+	if len(seen) != n {
+		t.Errorf("%d tasks have %d identities", n, len(seen))
+	}
+}
+
 func TestTaskIDsTellPlacesApart(t *testing.T) {
 	t.Parallel()
 	base := Place{Thread: "t", Namespace: "n", Checkpoint: "c"}
