@@ -161,8 +161,9 @@ func (e *Engine) Used(graph, name string) Usable {
 	return nil
 }
 
-// Close stops the runs of this process at once, waits for their tasks to return, and leaves the database. What they
-// did is kept; they are resumed like any stopped run. Shutdown lets them come to the end of their super-step.
+// Close stops the runs of this process at once, waits for their tasks to return, and leaves the database. What finished
+// is kept, and the runs wait with cause [CauseDrained]: Resume, or a Runner of another process, enters the tasks again that
+// were stopped. Shutdown lets runs come to the end of their super-step first. Without storage the runs fail.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	if e.closed {

@@ -139,7 +139,7 @@ func (l *loop) plan() []core.Task {
 func (l *loop) refused(ctx context.Context, tasks int) (*core.Stop, error) {
 	switch {
 	case ctx.Err() != nil:
-		return interrupted(ctx)
+		return l.interrupted(ctx)
 	case l.limits.Steps > 0 && l.steps >= l.limits.Steps:
 		return failed(core.CauseLimit, "", &LimitError{Limit: "steps a run", Max: l.limits.Steps, Have: l.steps + 1})
 	case l.limits.Tasks > 0 && tasks > l.limits.Tasks:
@@ -223,11 +223,15 @@ func failed(cause core.Cause, node string, err error) (*core.Stop, error) {
 	return &core.Stop{Status: core.StatusFailed, Cause: cause, Error: text, ErrorNode: node}, err
 }
 
-// interrupted is a run whose context ended: cancelled by the verb, or stopped by its caller and free to be resumed.
-func interrupted(ctx context.Context) (*core.Stop, error) {
+// interrupted is a run whose context ended: cancelled by the verb, drained by Close in the middle of a super-step, or
+// stopped by its caller and free to be resumed.
+func (l *loop) interrupted(ctx context.Context) (*core.Stop, error) {
 	cause := context.Cause(ctx)
 	if c := (*cancelCause)(nil); errors.As(cause, &c) {
 		return &core.Stop{Status: core.StatusCancelled, Error: c.reason}, cause
+	}
+	if l.host != nil && errors.Is(cause, ErrClosed) {
+		return &core.Stop{Status: core.StatusWaiting, Cause: core.CauseDrained, Error: "the engine was closed"}, nil
 	}
 	return failed(core.CauseError, "", fmt.Errorf("stopped by the caller: %w", cause))
 }

@@ -33,7 +33,7 @@ const (
 type Cause = core.Cause
 
 // The causes. Concluded: the graph said so (Conclude). Conflict: two tasks wrote one Last. Drift: a question kept
-// changing on replay. Limit: see Limits. Crashing: parked after too many crashes. Drained: see [WithDrain].
+// changing on replay. Limit: see Limits. Crashing: parked after too many crashes. Drained: see [WithDrain] and [Engine.Close].
 const (
 	CauseConcluded = core.CauseConcluded
 	CauseError     = core.CauseError

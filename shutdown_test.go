@@ -1,8 +1,10 @@
 package pawl_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -439,4 +441,75 @@ func TestShutdownAndARunInsideANode(t *testing.T) {
 			t.Errorf("%+v, %v", out, err)
 		}
 	})
+}
+
+// Close stops a run in the middle of a super-step: what ended is kept, what was stopped is entered again, in every mode,
+// whatever error the node made of it, and a Runner goes on with it.
+func TestCloseDrains(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{"the node returns": nil, "it says something else": errors.New("the line is dead")} {
+		for _, mode := range []pawl.Durability{pawl.Sync, pawl.Async, pawl.Exit} {
+			for _, inside := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/inside %v", name, mode, inside), func(t *testing.T) {
+					t.Parallel()
+					closedOver(t, mode, inside, err)
+				})
+			}
+		}
+	}
+}
+
+func closedOver(t *testing.T, mode pawl.Durability, inside bool, says error) {
+	var e visits
+	busy, held := make(chan struct{}), true
+	g := linesOf(t, pawl.New[lines]("inner").
+		Node("a", func(_ context.Context, s *lines) error { e.add("a"); s.Log.Add("a"); return nil }).
+		Node("b", func(ctx context.Context, s *lines) error {
+			e.add("b")
+			if s.Log.Add("b"); !held {
+				return nil
+			}
+			close(busy)
+			<-ctx.Done()
+			return cmp.Or(says, ctx.Err())
+		}).
+		Node("c", func(_ context.Context, s *lines) error { e.add("c"); s.Log.Add("c"); return nil }).
+		Edge(pawl.Start, "a").Edge("a", "b").Edge("a", "c"))
+	if inside {
+		g = linesOf(t, pawl.New[lines]("outer").Add(pawl.Sub(g.Child("inner"), func(*lines) *lines { return &lines{} },
+			func(s *lines, r *pawl.Result[lines]) error { s.Log.Add(logged(r.State)...); return nil })).Path(pawl.Start, "inner"))
+	}
+	db := hooked(t)
+	eng := opened(t, db, &pawl.Options{Durability: mode})
+	var out *pawl.OutcomeOf[lines]
+	var err error
+	var wg sync.WaitGroup
+	wg.Go(func() { out, err = g.Thread(eng, "t").Run(context.Background(), nil) })
+	<-busy
+	if err := eng.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	if err != nil || out.Status != pawl.Waiting || out.Cause != pawl.CauseDrained || out.Reason != "the engine was closed" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	held = false
+	next := opened(t, db, nil)
+	th, r := g.Thread(next, "t"), next.Runner()
+	if st, err := th.State(t.Context()); err != nil || st.Status != pawl.Waiting || st.Crashes != 0 || !slices.Contains(st.Legal, pawl.VerbResume) {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	if n, _, err := r.Due(t.Context(), 1); n != 1 || err != nil {
+		t.Fatalf("%d threads went on, %v", n, err)
+	}
+	if err := r.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	st, err := th.State(t.Context())
+	if err != nil || st.Status != pawl.Done || string(st.Values) != `{"log":["a","b","c"]}` {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if n := strings.Count(e.String(), "a"); n != 1 || strings.Count(e.String(), "b") != 2 {
+		t.Errorf("entered %s", &e)
+	}
 }

@@ -239,14 +239,14 @@ func (r *round) stopped(ctx context.Context) (*core.Stop, error) {
 		}
 	}
 	switch {
-	case isCancel(ctx) && (stop != nil || unfinished || waiting): // a failure that the cancelling brought about included
-		return interrupted(ctx)
+	case isEnded(ctx) && (stop != nil || unfinished || waiting): // a failure that this brought about included
+		return r.loop.interrupted(ctx)
 	case stop != nil:
 		return stop, cause
 	case r.overdue():
 		return failed(core.CauseError, r.limit.Nodes[0], r.limit)
 	case ctx.Err() != nil && unfinished:
-		return interrupted(ctx)
+		return r.loop.interrupted(ctx)
 	case unfinished:
 		return failed(core.CauseError, "", errors.New("a task was stopped before it ended"))
 	case waiting:
@@ -255,12 +255,13 @@ func (r *round) stopped(ctx context.Context) (*core.Stop, error) {
 	return nil, nil
 }
 
-func isCancel(ctx context.Context) bool {
+// isEnded says whether Cancel or Close ended the run from outside.
+func isEnded(ctx context.Context) bool {
 	if ctx.Err() == nil {
 		return false
 	}
 	c := (*cancelCause)(nil)
-	return errors.As(context.Cause(ctx), &c)
+	return errors.As(context.Cause(ctx), &c) || errors.Is(context.Cause(ctx), ErrClosed)
 }
 
 func (t *Task) openQuestions() []core.Question {
