@@ -251,7 +251,7 @@ func (t *Thread) writeHead(ctx context.Context, v *view, home *local.Home, run *
 }
 
 // MigrateBack undoes a Migrate or Force while nothing has run since: the thread stands where it stood, under the version
-// that it had. It needs no code of that version, has the permission of Migrate, and needs a Reason.
+// that it had; children that are not done begin anew here too, and the report says what they had finished. It needs no code of that version, has the permission of Migrate, and needs a Reason.
 func (t *Thread) MigrateBack(ctx context.Context, options ...RunOption) (_ *Migrated, err error) {
 	defer t.eng.refused(ctx, t.info(ctx, VerbMigrate), &err)
 	cfg := configured(options)
@@ -292,7 +292,11 @@ func (t *Thread) moveBack(ctx context.Context, v *view, cfg *runConfig) (*Migrat
 			return err
 		}
 		before.from = stored.Checkpoint
-		return r.Hanging(before.from.N, &before.pos)
+		if err := r.Hanging(before.from.N, &before.pos); err != nil {
+			return err
+		}
+		before.pos.Children, err = r.Children(before.from.N)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -300,7 +304,7 @@ func (t *Thread) moveBack(ctx context.Context, v *view, cfg *runConfig) (*Migrat
 	from := before.from
 	mv := &relocation{report: &Migrated{
 		Thread: t.id, Graph: topology.Graph, Run: v.Run.ID, From: core.GraphDigest(v.Topology), To: core.GraphDigest(topology),
-		Was: dueNames(v.from.Due), Due: dueNames(from.Due), Withdrawn: questionsOf(v.Open),
+		Was: dueNames(v.from.Due), Due: dueNames(from.Due), Discarded: before.pos.FinishedInside(), Withdrawn: questionsOf(v.Open),
 	}}
 	mv.cp = &core.Checkpoint{
 		Parent: v.from.N, Step: v.from.Step + 1, Source: core.Source(VerbMigrate), Run: v.Run.N, Graph: from.Graph,

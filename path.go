@@ -174,8 +174,8 @@ func (t *Thread) insideReadable(ctx context.Context, v *view, d core.Def) error 
 		return readableIn(d, children)
 	})
 	if err != nil {
-		return fmt.Errorf("pawl: thread %q: resume: %w; nothing was run and nothing changed; give the engine the codec and the keys that "+
-			"it was stored with, or fork the thread from the checkpoint before: pawl threads history %s", t.id, err, t.id)
+		return fmt.Errorf("pawl: thread %q: resume: %w; nothing was run and nothing changed; when the home itself is well, give the "+
+			"engine the codec and the keys that it was stored with, or fork the thread from the checkpoint before: pawl threads history %s", t.id, err, t.id)
 	}
 	return nil
 }
