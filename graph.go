@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
+	"github.com/pawl-dev/pawl/internal/schema"
 )
 
 // BuildError lists everything that is wrong with a graph. No graph was built.
@@ -109,7 +110,8 @@ func (b *Builder[S]) Join(from []string, to string) *Builder[S] {
 
 // Route leads from a node to what choose returns, which is among the targets; nothing returned leads nowhere. choose
 // is pure: it sees the state with the node's own writes, may not write, and runs again whenever the node does. Its
-// failure is the node's. All routes and edges of a node count together.
+// failure is the node's. All routes and edges of a node count together, so a function that is declared on its own can
+// route a node one time only.
 func (b *Builder[S]) Route(from string, choose func(*S) []Next, targets ...string) *Builder[S] {
 	b.routes = append(b.routes, route[S]{from, choose, slices.Clone(targets)})
 	return b
@@ -182,8 +184,12 @@ func (b *Builder[S]) Build() (*Graph[S], error) {
 	for _, j := range b.joins {
 		s.join(j)
 	}
-	for _, r := range b.routes {
+	for i, r := range b.routes {
 		s.route("route", r.from, r.choose == nil, r.targets)
+		if same := func(o route[S]) bool { return o.from == r.from && schema.SameFunc(o.choose, r.choose) }; slices.ContainsFunc(b.routes[:i], same) {
+			s.fault("route from %s: the function %s is given twice, so what it chooses would be chosen twice; give it once, with all targets",
+				place(r.from), schema.FuncName(r.choose))
+		}
 	}
 	for _, n := range b.nodes {
 		if n.gotos != nil {

@@ -31,6 +31,7 @@ type (
 func nop(context.Context, *ledger) error             { return nil }
 func nopWork(context.Context, *ledger, parcel) error { return nil }
 func nowhere(*ledger) []Next                         { return nil }
+func always[S any](*S) []Next                        { return To(End) }
 func askShip(*ledger) ship                           { return ship{} }
 func decideShip(s *ledger, v verdict) error          { return nil }
 func sound() *Builder[ledger] {
@@ -159,6 +160,13 @@ func TestBuildFaults(t *testing.T) {
 		{"route to Start", sound().Route("b", nowhere, Start), []string{`route from "b": nothing leads back to Start`}},
 		{"target declared twice", sound().Route("b", nowhere, "a", "a"), []string{`route from "b": target "a" is declared twice`}},
 
+		{"function that routes a node twice", sound().Route("b", nowhere, "a").Route("b", nowhere, End),
+			[]string{`route from "b": the function github.com/pawl-dev/pawl.nowhere is given twice, so what it chooses would be chosen twice; ` +
+				`give it once, with all targets`}},
+		{"generic function that routes a node twice", sound().Route("b", always[ledger], "a").Route("a", always[ledger], "b").Route("b", always[ledger], "a"),
+			[]string{`route from "b": the function github.com/pawl-dev/pawl.always[...] is given twice, so what it chooses would be chosen twice; ` +
+				`give it once, with all targets`}},
+
 		{"edge to a worker", sound().Add(lookup()).Edge("b", "lookup").Route("a", nowhere, "lookup"),
 			[]string{`edge from "b" to "lookup": worker "lookup" needs a payload; send it one from a route, with its With or Each`}},
 		{"join into a worker", sound().Add(lookup()).Join([]string{"a", "b"}, "lookup").Route("a", nowhere, "lookup"),
@@ -184,6 +192,20 @@ func TestBuildFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+type chooser struct{ to string }
+
+func (c chooser) choose(*ledger) []Next { return To(c.to) }
+
+// Functions that may hold something are not told apart by their code, and one function may route many nodes.
+func TestRoutesThatAreNoTwins(t *testing.T) {
+	t.Parallel()
+	b := sound().Route("a", nowhere, End).Route("b", nowhere, End).Route("b", chooser{"a"}.choose, "a").Route("b", chooser{End}.choose, End)
+	for _, to := range []string{"a", End} {
+		b.Route("b", func(*ledger) []Next { return To(to) }, to)
+	}
+	mustBuild(t, b)
 }
 
 func TestBuildReportsAllFaultsAtOnce(t *testing.T) {
@@ -239,7 +261,7 @@ func TestBuildAccepts(t *testing.T) {
 		"worker in a join":          sound().Add(lookup()).Route("a", nowhere, "lookup").Node("c", nop).Join([]string{"b", "lookup"}, "c"),
 		"a loop":                    sound().Edge("b", "a"),
 		"a node after itself":       sound().Edge("b", "b"),
-		"two routes of one node":    sound().Route("b", nowhere, "a").Route("b", nowhere, "a", End),
+		"two routes of one node":    sound().Route("b", nowhere, "a").Route("b", always, "a", End),
 		"edge and route to one":     sound().Route("a", nowhere, "b"),
 		"lines before their nodes":  New[ledger]("g").Edge("a", "b").Edge(Start, "a").Node("b", nop).Node("a", nop),
 		"a name of many scripts":    New[ledger]("наш Graph-1").Node("прийом 受付 (a+b)>c", nop).Edge(Start, "прийом 受付 (a+b)>c"),
@@ -290,7 +312,7 @@ func TestBuildIsDeterministic(t *testing.T) {
 		declare := []func(){
 			func() { b.Node("a", nop, Uses(question("x"), question("w"))) }, func() { b.Node("b", nop) }, func() { b.Node("c", nop, Version(3)) },
 			func() { b.Add(lookup()) }, func() { b.Edge(Start, "a") }, func() { b.Edge(Start, "b") }, func() { b.Edge("a", "c") },
-			func() { b.Route("b", nowhere, "lookup", "c", End) }, func() { b.Route("b", nowhere, "a") },
+			func() { b.Route("b", nowhere, "lookup", "c", End) }, func() { b.Route("b", always, "a") },
 			func() { b.Join([]string{"b", "a"}, "c") }, func() { b.Join([]string{"a", "c"}, "b") },
 		}
 		if flip {

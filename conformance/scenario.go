@@ -93,7 +93,7 @@ type Join struct {
 
 // Route chooses the first of its ways whose condition holds.
 type Route struct {
-	Name string `json:"name"`
+	Name string `json:"name"` // of its function; to_b is one that is declared in both languages, the others are made
 	Ways []Way  `json:"ways"`
 }
 

@@ -43,8 +43,8 @@ func strictRows() (out []scenario) {
 
 func buildRows() []scenario {
 	return slices.Concat(
-		recordedRows("BLD-01", "BLD-02", "BLD-04", "BLD-05", "BLD-06", "BLD-08", "BLD-09", "BLD-10", "BLD-11", "BLD-16", "BLD-17"),
-		[]scenario{{id: "BLD-15", run: rowPaths}, {id: "BLD-20", run: rowTwoRules}, {id: "BLD-25", run: each(rowBuilderAfterwards)}},
+		recordedRows("BLD-01", "BLD-02", "BLD-04", "BLD-05", "BLD-06", "BLD-08", "BLD-09", "BLD-10", "BLD-16", "BLD-17"),
+		[]scenario{{id: "BLD-11", run: rowOneFunctionTwice}, {id: "BLD-15", run: rowPaths}, {id: "BLD-20", run: rowTwoRules}, {id: "BLD-25", run: each(rowBuilderAfterwards)}},
 		foreign(compiled, "BLD-03", "BLD-12", "BLD-18", "BLD-24", "BLD-27", "BLD-30"), foreign(lowLevel, "BLD-29"))
 }
 
