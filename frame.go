@@ -191,6 +191,7 @@ func (l *loop) open(ctx context.Context, c calling, before *core.Position) error
 		}
 		if had != nil {
 			f.Before, first.Parent, first.Step, first.Values = had.N, had.N, had.Step+1, had.Values
+			l.before = had.ID
 		}
 	}
 	l.frame, l.pos.Frame, first.Frame = f, f, f

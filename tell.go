@@ -115,7 +115,13 @@ func (l *loop) tellStart(stood func(context.Context) (*Snapshot, error)) {
 func (l *loop) tellBegun() {
 	for _, cp := range l.begun {
 		if cp.Frame != nil { // a branch that begins inside a child
-			l.tellCheckpoint(cp, "", l.factOf(cp))
+			before := ""
+			for _, w := range l.way {
+				if w.cp.N == cp.Parent {
+					before = w.cp.ID
+				}
+			}
+			l.tellCheckpoint(cp, before, l.factOf(cp))
 			continue
 		}
 		l.tellCheckpoint(cp, l.before, l.factOf(cp))

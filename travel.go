@@ -93,7 +93,7 @@ func (t *Thread) fork(ctx context.Context, verb Verb, at Point, edit change, cfg
 		if err := home.Claim(ctx, v.Seen, run, b); err != nil {
 			return nil, err
 		}
-		l := t.newLoop(d, pos, home, cfg).starting(cps, v.from)
+		l := t.newLoop(d, pos, home, cfg).starting(cps, v.from, v.way...)
 		if b.Stop != nil {
 			return t.outcome(ctx, l, run, b.Stop, nil)
 		}

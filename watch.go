@@ -211,42 +211,47 @@ func (t *Thread) headAt(seq int64) func(context.Context) (*Snapshot, error) {
 		if err != nil || s == nil {
 			return nil, err
 		}
-		out, err := t.familyAt(r, s, seq)
-		if err != nil {
-			return nil, err
-		}
-		ended, err := r.Ended(s.Checkpoint.N)
-		if err != nil {
-			return nil, err
-		}
 		open, err := r.OpenAt(seq)
 		if err != nil {
 			return nil, err
 		}
-		for i := range out.Tasks {
-			task := &out.Tasks[i]
-			for _, e := range ended {
-				if e.Result.Task.ID == task.ID && e.Seq < seq {
-					task.State, task.Error, task.Tries, task.Cached = "done", e.Error, e.Tries, e.Result.Cached
-					if e.Failed {
-						task.State = "failed"
-					}
-				}
-			}
-			for j := range open {
-				if q := &open[j]; q.Task == task.ID || len(q.Under) > 0 && q.Under[0].Task == task.ID {
-					task.State, task.Questions = "waiting", append(task.Questions, questionOf(q))
-				}
-			}
-		}
-		return out, nil
+		return familyOf(r, s, func(s *records.Stored) (*Snapshot, error) { return t.stoodAt(r, s, seq, open) },
+			func(f *core.Frame) (*records.Stored, error) { return r.NestedAt(f, seq) })
 	})
 }
 
-// familyAt is a checkpoint, with those of the children that its tasks had begun as they stood at a fact.
-func (t *Thread) familyAt(r *records.Reader, s *records.Stored, seq int64) (*Snapshot, error) {
-	return familyOf(r, s, func(s *records.Stored) (*Snapshot, error) { return t.bareOf(r, s, core.Public) },
-		func(f *core.Frame) (*records.Stored, error) { return r.NestedAt(f, seq) })
+// stoodAt is a checkpoint with its tasks as they stood at a fact, when those questions were open.
+func (t *Thread) stoodAt(r *records.Reader, s *records.Stored, seq int64, open []core.Question) (*Snapshot, error) {
+	out, err := t.bareOf(r, s, core.Public)
+	if err != nil {
+		return nil, err
+	}
+	topology, err := r.Topology(s.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	ended, err := r.Ended(s.Checkpoint.N)
+	if err != nil {
+		return nil, err
+	}
+	depth := depthOf(s.Checkpoint.Frame)
+	for i := range out.Tasks {
+		task := &out.Tasks[i]
+		for _, e := range ended {
+			if e.Result.Task.ID == task.ID && e.Seq < seq {
+				task.State, task.Error, task.Tries, task.Cached = "done", e.Error, e.Tries, e.Result.Cached
+				if task.Writes = writtenOf(topology, e.Result.Writes); e.Failed {
+					task.State = "failed"
+				}
+			}
+		}
+		for j := range open {
+			if q := &open[j]; q.Task == task.ID || len(q.Under) > depth && q.Under[depth].Task == task.ID {
+				task.State, task.Questions = "waiting", append(task.Questions, questionOf(q))
+			}
+		}
+	}
+	return out, nil
 }
 
 // errLeft and errEnded end streams.

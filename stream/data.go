@@ -20,7 +20,8 @@ type Update struct {
 	// Writes is an object by channel: new items of an Append, what a Sum grows by, new entries of a Map (null: deleted), and
 	// other values whole; null: nothing. A channel that merges and was written whole is {"__overwrite__": value}.
 	Writes     json.RawMessage `json:"writes,omitempty"`
-	Again      bool            `json:"again,omitempty"` // told before, of a checkpoint that an edit replaced
+	Again      bool            `json:"again,omitempty"`  // told before, of a checkpoint that an edit replaced
+	Cached     bool            `json:"cached,omitempty"` // the result is of an earlier task like it: the node was not entered
 	Interrupts []Interrupt     `json:"interrupts,omitempty"`
 }
 
@@ -75,6 +76,7 @@ type End struct {
 	Node       string          `json:"node"`
 	Result     json.RawMessage `json:"result,omitempty"` // as Writes of an Update
 	Error      string          `json:"error,omitempty"`
+	Cached     bool            `json:"cached,omitempty"` // as in an Update
 	Interrupts []Interrupt     `json:"interrupts,omitempty"`
 }
 

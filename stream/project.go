@@ -71,17 +71,19 @@ func (p *projection) checkpoint(news bool) error {
 	if err != nil || s == nil {
 		return err
 	}
-	if p.event.Kind == pawl.EventResumed {
-		p.event.Step = s.Step
-	}
 	p.known(s)
-	if news {
+	p.stands(s, news)
+	return nil
+}
+
+// stands shows how a graph stands, and at a resume how the children do that it goes on with.
+func (p *projection) stands(s *pawl.Snapshot, news bool) {
+	if p.event.Step = s.Step; news {
 		p.show(Values, State{Values: s.Values})
 	}
-	p.show(Checkpoints, s)
-	p.show(Debug, Detail{Step: s.Step, At: p.event.At, Type: "checkpoint", Payload: s})
-	if p.event.Kind == pawl.EventResumed {
-		p.children(s)
+	if !s.At.IsZero() { // a child that keeps nothing, and a run without storage, make none
+		p.show(Checkpoints, s)
+		p.show(Debug, Detail{Step: s.Step, At: p.event.At, Type: "checkpoint", Payload: s})
 	}
 	p.event.Step = s.Step + 1
 	for _, task := range s.Tasks {
@@ -95,23 +97,36 @@ func (p *projection) checkpoint(news bool) error {
 		p.show(Tasks, start)
 		p.show(Debug, Detail{Step: s.Step + 1, At: p.event.At, Type: "task", Payload: start})
 	}
-	return nil
+	if p.event.Kind == pawl.EventResumed {
+		p.children(s, func(c *pawl.Snapshot) { p.stands(c, news) })
+	}
 }
 
-// children shows the states of the children that a resume goes on with.
-func (p *projection) children(s *pawl.Snapshot) {
+// children goes through the children of tasks that are not done.
+func (p *projection) children(s *pawl.Snapshot, each func(*pawl.Snapshot)) {
 	path := p.event.Path
 	for _, task := range s.Tasks {
 		for _, c := range task.Children {
-			if task.State == "done" || len(c.Next) == 0 {
-				continue
+			if task.State != "done" && len(c.Next) > 0 {
+				p.event.Path = string(c.Path)
+				each(c)
 			}
-			p.event.Path, p.event.Step = string(c.Path), c.Step
-			p.show(Values, State{Values: c.Values})
-			p.children(c)
 		}
 	}
 	p.event.Path = path
+}
+
+// waits shows the tasks that wait, those of children first.
+func (p *projection) waits(s *pawl.Snapshot) {
+	p.children(s, p.waits)
+	p.event.Step = s.Step + 1
+	for _, task := range s.Tasks {
+		if len(task.Questions) > 0 {
+			end := End{ID: task.ID, Node: task.Node, Interrupts: interrupts(task.Questions)}
+			p.show(Tasks, end)
+			p.show(Debug, Detail{Step: s.Step + 1, At: p.event.At, Type: "task_result", Payload: end})
+		}
+	}
 }
 
 // snapshot reads what the event is about, if a mode needs it.
@@ -131,7 +146,7 @@ func (p *projection) ended() error {
 		return nil
 	}
 	p.began[e.Path] = true
-	end := End{ID: e.Task, Node: e.Node, Error: e.Error}
+	end := End{ID: e.Task, Node: e.Node, Error: e.Error, Cached: e.Cached}
 	if e.Error == "" {
 		for _, w := range e.Writes {
 			if w.Channel == p.channel {
@@ -139,7 +154,7 @@ func (p *projection) ended() error {
 			}
 		}
 		end.Result = object(e.Writes)
-		p.show(Updates, Update{Node: e.Node, Task: e.Task, Writes: end.Result, Again: e.Replayed})
+		p.show(Updates, Update{Node: e.Node, Task: e.Task, Writes: end.Result, Again: e.Replayed, Cached: e.Cached})
 	}
 	p.show(Tasks, end)
 	p.show(Debug, Detail{Step: e.Step, At: e.At, Type: "task_result", Payload: end})
@@ -169,14 +184,7 @@ func (p *projection) finished() error {
 		if len(all) > 0 { // at a breakpoint the state is no news
 			p.show(Values, State{Values: s.Values, Interrupts: all})
 		}
-		p.event.Step = s.Step + 1
-		for _, task := range s.Tasks {
-			if len(task.Questions) > 0 {
-				end := End{ID: task.ID, Node: task.Node, Interrupts: interrupts(task.Questions)}
-				p.show(Tasks, end)
-				p.show(Debug, Detail{Step: s.Step + 1, At: p.event.At, Type: "task_result", Payload: end})
-			}
-		}
+		p.waits(s)
 	}
 	p.show(Lifecycle, Life{Event: "interrupted"})
 	return nil

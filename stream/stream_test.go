@@ -154,7 +154,10 @@ func short(t testing.TB, c stream.Chunk) string {
 		t.Fatal(err)
 	}
 	if s, ok := c.Data.(*pawl.Snapshot); ok {
-		doc = fmt.Appendf(nil, "%d %s %v", s.Step, s.Source, s.Next)
+		doc = fmt.Appendf(nil, "%d %s %v of %t", s.Step, s.Source, s.Next, s.Parent != "")
+		for _, task := range s.Tasks {
+			doc = fmt.Appendf(doc, " %s %d %d %d", task.State, len(task.Writes), len(task.Questions), len(task.Children))
+		}
 	}
 	path := c.Path
 	if path != "" {
