@@ -27,7 +27,7 @@ func Run(ctx context.Context, db storage.DB, s *Scenario) (*Trace, error) {
 		return nil, err
 	}
 	defer eng.Close()
-	r := &runner{s: s, eng: eng, th: g.Thread(eng, s.ID)}
+	r := &runner{s: s, eng: eng, th: g.Thread(eng, s.ID), places: map[string]map[string]int{}}
 	t := &Trace{Acts: []Seen{}}
 	for i := range s.Script {
 		seen, err := r.act(ctx, &s.Script[i])
@@ -42,12 +42,13 @@ func Run(ctx context.Context, db storage.DB, s *Scenario) (*Trace, error) {
 }
 
 type runner struct {
-	s     *Scenario
-	eng   *pawl.Engine
-	th    *pawl.ThreadOf[State]
-	last  *pawl.ThreadState
-	tell  pawl.RunOption // of the act
-	shown []Shown
+	s      *Scenario
+	eng    *pawl.Engine
+	th     *pawl.ThreadOf[State]
+	last   *pawl.ThreadState
+	tell   pawl.RunOption // of the act
+	shown  []Shown
+	places map[string]map[string]int // see watcher
 }
 
 // act does what a caller does, and sees what that caller sees.

@@ -20,7 +20,7 @@ type Scenario struct {
 	Script    []Act  `json:"script"`
 	Differs   string `json:"differs,omitempty"`   // why Pawl's trace is another one, on purpose
 	Excluded  string `json:"excluded,omitempty"`  // why only one of the two can run it
-	Streams   string `json:"streams,omitempty"`   // why Pawl's streams show something else, on purpose, where the traces agree
+	Streams   string `json:"streams,omitempty"`   // why the updates that Pawl shows are others, on purpose, where the traces agree
 	Uncounted string `json:"uncounted,omitempty"` // why starts of nodes that ask are not compared
 }
 

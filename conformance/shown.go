@@ -5,8 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"maps"
-	"regexp"
+	"errors"
 	"slices"
 	"strings"
 
@@ -20,123 +19,58 @@ type Shown []Graph
 // Graph is what the stream modes show of one run of a graph, without what no two runs have in common: ids, times, and the
 // order of what ends in one super-step.
 type Graph struct {
-	Graph   string     `json:"graph"`   // names of the nodes on the way to the child; empty: the thread's own
-	Values  []string   `json:"values"`  // states, and what a pause asks
-	Updates [][]string `json:"updates"` // by super-step, sorted: what each task wrote, and questions
-}
-
-// watcher makes a Shown of the chunks of an act.
-type watcher struct{ graphs map[string]*Graph }
-
-var ids = regexp.MustCompile(`:[^|]*`)
-
-func (w *watcher) graph(path string) *Graph {
-	if w.graphs[path] == nil {
-		w.graphs[path] = &Graph{Graph: ids.ReplaceAllString(path, ""), Values: []string{}, Updates: [][]string{nil}}
-	}
-	return w.graphs[path]
-}
-
-func (w *watcher) take(c stream.Chunk) error {
-	g := w.graph(c.Path)
-	switch data := c.Data.(type) {
-	case stream.State:
-		return g.state(data)
-	case *pawl.Snapshot:
-		if last := len(g.Updates) - 1; len(g.Updates[last]) > 0 {
-			g.Updates = append(g.Updates, nil)
-		}
-	case stream.Update:
-		last := &g.Updates[len(g.Updates)-1]
-		for _, asked := range data.Interrupts {
-			*last = append(*last, "? "+textOf(asked))
-		}
-		if len(data.Interrupts) == 0 {
-			wrote, err := compact(data.Writes)
-			if err != nil {
-				return err
-			}
-			*last = append(*last, data.Node+" "+wrote)
-		}
-	}
-	return nil
-}
-
-func (g *Graph) state(s stream.State) error {
-	if len(s.Interrupts) > 0 {
-		asks := make([]string, len(s.Interrupts))
-		for i, asked := range s.Interrupts {
-			asks[i] = "? " + textOf(asked)
-		}
-		slices.Sort(asks)
-		g.Values = append(g.Values, strings.Join(asks, " "))
-		return nil
-	}
-	values, err := valuesOf(s.Values)
-	if err != nil {
-		return err
-	}
-	doc, err := json.Marshal(values)
-	if err != nil {
-		return err
-	}
-	line, err := compact(doc)
-	g.Values = append(g.Values, line)
-	return err
-}
-
-// shown is what was seen, in an order of its own: children side by side have none.
-func (w *watcher) shown() Shown {
-	out := Shown{}
-	for _, path := range slices.Sorted(maps.Keys(w.graphs)) {
-		g := w.graphs[path]
-		g.Updates = slices.DeleteFunc(g.Updates, func(step []string) bool { return len(step) == 0 })
-		for _, step := range g.Updates {
-			slices.Sort(step)
-		}
-		if len(g.Values)+len(g.Updates) > 0 {
-			out = append(out, *g)
-		}
-	}
-	slices.SortFunc(out, func(a, b Graph) int { return cmp.Compare(text(a), text(b)) })
-	return out
+	Graph       string     `json:"graph"`       // names of the nodes on the way to the child; empty: the thread's own
+	Values      []string   `json:"values"`      // states, and what a pause asks
+	Updates     [][]string `json:"updates"`     // by super-step, sorted: what each task wrote, and questions
+	Checkpoints []string   `json:"checkpoints"` // place, place of the parent, step, source, what is due, state; how tasks stand that began
+	Tasks       [][]string `json:"tasks"`       // by super-step, sorted: that a task begins (>), ends (<), fails (!) or asks (?)
+	Debug       []string   `json:"debug"`       // what debug adds to them: steps and types
 }
 
 func text(v any) string {
 	doc, err := json.Marshal(v)
+	if err == nil {
+		doc, err = ordered(doc)
+	}
 	if err != nil {
 		panic(err) // it is made of texts
 	}
 	return string(doc)
 }
 
-func textOf(asked stream.Interrupt) (text string) {
-	if json.Unmarshal(asked.Value, &text) != nil {
-		return asked.Name
-	}
-	return text
-}
-
 // compact is a document with its keys in order.
 func compact(doc []byte) (string, error) {
+	out, err := ordered(doc)
+	return string(out), err
+}
+
+func ordered(doc []byte) ([]byte, error) {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.UseNumber()
 	if err := d.Decode(&v); err != nil {
-		return "", err
+		return nil, err
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	err := e.Encode(v)
-	return strings.TrimSpace(b.String()), err
+	return bytes.TrimSpace(b.Bytes()), err
 }
 
-var shownModes = stream.View{Modes: []stream.Mode{stream.Values, stream.Updates, stream.Checkpoints}, Children: true}
+// stateText is a state as one line.
+func stateText(doc []byte) (string, error) {
+	values, err := valuesOf(doc)
+	return text(values), err
+}
+
+var shownModes = stream.View{Children: true, Modes: []stream.Mode{
+	stream.Values, stream.Updates, stream.Checkpoints, stream.Tasks, stream.Debug, stream.Lifecycle,
+}}
 
 // streaming does an act and keeps what its stream shows.
 func (r *runner) streaming(ctx context.Context, a *Act) (done bool, err error) {
-	w := &watcher{graphs: map[string]*Graph{}}
+	w := &watcher{graphs: map[string]*watched{}, places: r.places, exit: r.s.Mode == "exit"}
 	events := pawl.Stream(ctx, func(ctx context.Context, tell pawl.RunOption) (failed error) {
 		r.tell = tell
 		done, failed = r.do(ctx, a)
@@ -151,6 +85,23 @@ func (r *runner) streaming(ctx context.Context, a *Act) (done bool, err error) {
 			return false, unread
 		}
 	}
+	if failed := (*pawl.RunError)(nil); errors.As(err, &failed) && failed.Cause == pawl.CauseLimit {
+		w.left()
+	}
 	r.shown = append(r.shown, w.shown())
 	return done, err
+}
+
+// shown is what was seen, in an order of its own: children side by side have none.
+func (w *watcher) shown() Shown {
+	out := Shown{}
+	for _, g := range w.graphs {
+		if s := g.shown(); len(s.Values)+len(s.Updates)+len(s.Checkpoints)+len(s.Tasks) > 0 {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b Graph) int {
+		return cmp.Or(strings.Compare(a.Graph, b.Graph), strings.Compare(text(a), text(b)))
+	})
+	return out
 }
