@@ -3,10 +3,11 @@ GO ?= go
 STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
 MODULES = . bench
 
-.PHONY: help test lint bench sweep conformance-record
+.PHONY: help test watched rest lint vet staticcheck built bench mutate sweep conformance-record
 
 help:
-	@echo "make test   every test in every module, with the race detector; crash sweeps and whole programs without it"
+	@echo "make test   every test in every module: make watched with the race detector; make rest, what runs without it: crash"
+	@echo "            sweeps, scenarios inside other graphs, whole programs"
 	@echo "make lint   gofmt, vet, staticcheck, module files"
 	@echo "make bench  the figures, beside the raw limits of this machine"
 	@echo "make mutate takes away each guard of the law of operations, and demands that a test misses it"
@@ -24,27 +25,46 @@ TEST = $(GO) test -vet=off -ldflags=-w
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
 
 # What runs without it, since it would make thousands of short lives and processes take an hour: sweeps, chaos, scenarios
-# inside other graphs, and whole programs. The numbered cases run with it and without: with it a function runs under one of
-# its numbers, and no process that dies is watched.
+# inside other graphs, whole programs, and the full number of rounds of cases of which it sees a share. All else runs with
+# it, and once; of processes that a test starts and kills it watches none.
 SWEEPS = ^Test(Sweep|SweepEffects|SweepOverEffects|SweepOverTheSameDatabase|SweepFinds|SweepOutside|KilledWorkers)$$
 LONG = $(SWEEPS)|^Test(Chaos|Cut|Depth)$$|^Test(Seeds|Promises|Acceptance)$$/.*/^depth_[1-3]
+MANY = ^Test(Seeds|Promises|Acceptance)$$/^(S002-2|S003-4|A04|A15|P8)$$/^depth_0$$|^TestHazards$$/^H19$$
 SWEPT = ./effect ./pawltest ./storage/fault ./store
 PROGRAMS = ./cmd/... ./examples/... ./internal/arch
-WATCHED = $$($(GO) list ./... | grep -vxF "$$($(GO) list $(PROGRAMS))")
+# The suite is first: it takes longest, and the others run beside it.
+WATCHED = ./internal/suite $$($(GO) list ./... | grep -vxF "$$($(GO) list $(PROGRAMS) ./internal/suite)")
 
-test:
+# Tests wait for disks and processes, too.
+SIDE = -parallel 4
+
+test: watched rest
+
+watched:
 	@$(PART); tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
 	part "the suite, built" $(TEST) -c -o "$$tmp/suite" ./internal/suite && \
-	part "race detector" env PAWL_SUITE_CHILDREN="$$tmp/suite" $(TEST) $(RACE) -timeout 45m -skip '$(LONG)' $(WATCHED) && \
-	part "sweeps, programs, the suite" $(TEST) -timeout 30m ./internal/suite $(PROGRAMS) && \
+	part "race detector" env PAWL_SUITE_CHILDREN="$$tmp/suite" $(TEST) $(RACE) -timeout 45m $(SIDE) -skip '$(LONG)' $(WATCHED)
+
+rest:
+	@$(PART); \
+	part "sweeps, insides, rounds" $(TEST) -timeout 30m $(SIDE) -run '$(LONG)|$(MANY)' ./internal/suite && \
 	part "sweeps of packages" $(TEST) -timeout 10m -run '$(SWEEPS)|Interleave$$' $(SWEPT) && \
+	part "programs" $(TEST) -timeout 10m $(PROGRAMS) && \
 	cd bench && part "bench" $(TEST) ./...
 
-lint:
+lint: vet staticcheck
+
+vet:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not gofmt-ed:"; echo "$$out"; exit 1; fi
 	@$(PART); for m in $(MODULES); do (cd $$m && part "vet $$m" $(GO) vet ./... && $(GO) mod verify >/dev/null) || exit 1; done
-	@$(PART); part "staticcheck" $(STATICCHECK) ./...
 	@$(GO) mod tidy -diff
+
+staticcheck:
+	@$(PART); part "staticcheck" $(STATICCHECK) ./...
+
+# What vet, staticcheck and the tests without the detector need, compiled once.
+built:
+	@$(PART); part "built" $(GO) list -export -test -deps ./... >/dev/null
 
 bench:
 	cd bench && $(GO) run .

@@ -7,29 +7,33 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// TestByTurns: one of each pair, and the other one of each under the next seed.
+// TestByTurns: one level of each mode, all of them under as many seeds, and neighbours do not take the same.
 func TestByTurns(t *testing.T) {
 	t.Setenv("PAWL_DEPTH", "")
 	all := Levels(3, pawl.Inherit, pawl.Stateless)
+	first := map[Level]bool{}
 	for _, scenario := range []string{"S000-1", "S000-2", "chain"} {
-		one, other := ByTurns(all, scenario, 20_000), ByTurns(all, scenario, 20_001)
-		if len(one) != len(all)/2 {
-			t.Errorf("%s: %v, want half of %d", scenario, one, len(all))
+		taken := map[Level]int{}
+		for seed := range uint64(6) {
+			one := ByTurns(all, scenario, 20_000+seed)
+			if len(one) != 2 || one[0].Mode == one[1].Mode {
+				t.Errorf("%s: %v, want one of each mode", scenario, one)
+			}
+			if seed == 0 {
+				first[one[0]] = true
+			}
+			for _, l := range one {
+				taken[l]++
+			}
 		}
 		for _, l := range all {
-			if slices.Contains(one, l) == slices.Contains(other, l) {
-				t.Errorf("%s: %v is taken by both seeds or by none", scenario, l)
+			if taken[l] != 1 {
+				t.Errorf("%s: six seeds took %v %d times", scenario, l, taken[l])
 			}
 		}
-		called := 0
-		for _, l := range one {
-			if l.Called {
-				called++
-			}
-		}
-		if called != len(one)/2 {
-			t.Errorf("%s: %d of %d called", scenario, called, len(one))
-		}
+	}
+	if len(first) < 2 {
+		t.Errorf("all scenarios take the same under one seed: %v", first)
 	}
 	t.Setenv("PAWL_DEPTH", "full")
 	if got := ByTurns(all, "chain", 1); !slices.Equal(got, all) {

@@ -22,8 +22,8 @@ const (
 	forgets    = "a memory inside a child that does not remember ends with it"
 )
 
-// runDeep is runAll with each scenario at every depth: as it is, and with its graphs inside one, two and three others, as a
-// node and called by turns (see nest.ByTurns).
+// runDeep is runAll with each scenario as it is, and with its graphs inside one, two or three others, as a node or called: at
+// one of these six levels by turns (see nest.ByTurns), or at all of them.
 func runDeep(t *testing.T, suite string, all []scenario) {
 	all = slices.Clone(all)
 	for i := range all {
@@ -44,7 +44,7 @@ func runDeep(t *testing.T, suite string, all []scenario) {
 
 // depths are the scenarios by how deep they ran.
 type depths struct {
-	three  []string
+	inside []string
 	died   int                 // of them, those with processes of their own
 	flat   map[string][]string // those that ran as they are only, by the reason
 	differ []string            // lines of the closing table that are not the same at every depth
@@ -57,8 +57,12 @@ func (d *depths) String(suite string) string {
 		flat += len(ids)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, depth: %d scenarios at depths 0-3 by PAWL_SEED=%d, %d of them with processes of their own; %d not nested\n",
-		suite, len(d.three), nest.Seed(), d.died, flat)
+	at := fmt.Sprintf("at one depth of 1-3 each by PAWL_SEED=%d", nest.Seed())
+	if nest.Full() {
+		at = "at every depth of 1-3"
+	}
+	fmt.Fprintf(&b, "%s, depth: %d scenarios inside others %s, %d of them with processes of their own; %d not nested\n",
+		suite, len(d.inside), at, d.died, flat)
 	list := func(what string, by map[string][]string) {
 		for _, why := range slices.Sorted(maps.Keys(by)) {
 			slices.Sort(by[why])
@@ -85,7 +89,7 @@ func partsOf(suite string) map[string][]string {
 }
 
 func atAllDepths(t *testing.T, r *report, s scenario) {
-	s.onlyOnce(t)
+	s.onlyOnce(t, r)
 	flat := s.runAt(t, r, nest.Level{})
 	if s.flat != "" {
 		if !flat {
@@ -110,7 +114,7 @@ func atAllDepths(t *testing.T, r *report, s scenario) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.depth.three = append(r.depth.three, s.id)
+	r.depth.inside = append(r.depth.inside, s.id)
 	if noted(t, spawned) {
 		r.depth.died++
 	}

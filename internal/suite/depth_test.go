@@ -20,7 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/storage"
 )
 
-// depthCase is a scenario of the sweep, run once at every depth.
+// depthCase is a scenario of the sweep, run without a stop at depths that it is compared at.
 type depthCase struct {
 	drive sweepDrive
 	parts func() ([]pawl.Part, error)
@@ -69,8 +69,8 @@ func depthCases(t *testing.T) map[string]depthCase {
 	return all
 }
 
-// TestDepth runs every scenario of the sweep as it is and inside others, as a node and called by turns, and demands the same
-// snapshots, steps, questions, operations and approvals.
+// TestDepth runs every scenario of the sweep as it is and inside others, in each mode of a child at one depth by turns (see
+// nest.ByTurns), and demands the same snapshots, steps, questions, operations and approvals.
 func TestDepth(t *testing.T) {
 	t.Parallel()
 	cases, seed := depthCases(t), nest.Seed()

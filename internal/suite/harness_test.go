@@ -79,6 +79,7 @@ type report struct {
 	passed []string
 	failed []string
 	waits  []string
+	same   []string // numbers whose function ran under another
 	// Rows of another engine's behaviours: by the reason, and those that are stricter.
 	differs, foreign map[string][]string
 	strict           []string
@@ -116,7 +117,7 @@ func runAll(t *testing.T, suite string, all []scenario) *report {
 				r.waits = append(r.waits, s.id+": "+s.waits)
 				t.Skip("waits: " + s.waits)
 			}
-			s.onlyOnce(t)
+			s.onlyOnce(t, r)
 			t.Parallel()
 			t.Cleanup(func() {
 				r.mu.Lock()
@@ -141,15 +142,18 @@ func runAll(t *testing.T, suite string, all []scenario) *report {
 	return r
 }
 
-// onlyOnce leaves a scenario out whose function ran under another number, where the race detector watches: it would see
-// nothing new. Without it each number runs.
-func (s *scenario) onlyOnce(t *testing.T) {
+// onlyOnce leaves a scenario out whose function runs under another number: it is that case. PAWL_DEPTH=full runs it under
+// each.
+func (s *scenario) onlyOnce(t *testing.T, r *report) {
 	name := runtime.FuncForPC(reflect.ValueOf(s.run).Pointer()).Name()
-	if !detector || strings.Contains(name, ".func") { // closures of the same code may differ
+	if nest.Full() || strings.Contains(name, ".func") { // closures of the same code may differ
 		return
 	}
 	if id, ran := ranAs.LoadOrStore(name, s.id); ran && id != s.id {
-		t.Skipf("the race detector saw it as %s", id)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.same = append(r.same, fmt.Sprintf("%s is %s", s.id, id))
+		t.Skipf("it is %s, which runs", id)
 	}
 }
 
@@ -168,6 +172,10 @@ func (r *report) print(suite string) {
 		fmt.Println(r.lines[p])
 	}
 	fmt.Printf("%s: %d passed, %d waiting, %d failed %v\n", suite, len(r.passed), len(r.waits), len(r.failed), r.failed)
+	if len(r.same) > 0 {
+		slices.Sort(r.same)
+		fmt.Printf("  run once for two numbers: %s\n", strings.Join(r.same, ", "))
+	}
 }
 
 // home is one kind of storage that a scenario runs on. open returns the same home each time: another handle to the

@@ -22,12 +22,12 @@ type sweepCase struct {
 	discards bool
 }
 
-// sweepLeast is how many stop points each of the two sweeps has at least in an ordinary run, which takes one in sweepEvery
-// or payEvery: another part with each seed (see nest.Seed). PAWL_SWEEP=full takes all.
+// sweepLeast is how many stop points each of the two sweeps has at least in an ordinary run, 2,000 together, which takes one
+// in sweepEvery or payEvery: another part with each seed (see nest.Seed). PAWL_SWEEP=full takes all.
 const (
-	sweepLeast = 2000
-	sweepEvery = 3
-	payEvery   = 4
+	sweepLeast = 1000
+	sweepEvery = 6
+	payEvery   = 8
 )
 
 // TestSweep stops every scenario at storage points under every durability, and demands that nothing can be told from a
