@@ -3,6 +3,9 @@ GO ?= go
 STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
 MODULES = . bench
 
+# The compiler and the tests live shortly: with fewer collections they take an eighth less of the processors.
+export GOGC = 400
+
 .PHONY: help test watched rest lint vet staticcheck built bench mutate sweep conformance-record
 
 help:
@@ -67,7 +70,7 @@ built:
 	@$(PART); part "built" $(GO) list -export -test -deps ./... >/dev/null
 
 bench:
-	cd bench && $(GO) run .
+	cd bench && GOGC= $(GO) run .
 
 sweep:
 	PAWL_SWEEP=full $(GO) test -timeout 2h -run "TestSweep" -v ./internal/suite
