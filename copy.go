@@ -74,7 +74,9 @@ func (t *Thread) original(ctx context.Context, target *Thread, at Point, cfg *ru
 		if stored == nil {
 			return &PointError{Thread: t.id, Wanted: "checkpoint"}
 		}
-		o.from = stored.Checkpoint
+		if o.from = stored.Checkpoint; o.from.Frame != nil {
+			return &PointError{Thread: t.id, Wanted: "checkpoint " + o.from.ID + " of its own to copy from: that is one of its child " + o.from.Frame.Path}
+		}
 		if slices.Contains(dueNames(o.from.Due), core.Start) {
 			return &PointError{Thread: t.id, Wanted: "checkpoint " + o.from.ID + " to copy from: the input is not yet applied there"}
 		}

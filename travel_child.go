@@ -64,7 +64,7 @@ func past(way []within) (out []string) {
 	name := ""
 	for _, w := range way {
 		name += w.cp.Frame.Child() + "|"
-		for _, node := range slices.Concat(w.cp.Visited, dueNames(w.cp.Due)) {
+		for _, node := range slices.Concat(w.cp.Visited, w.cp.Later, dueNames(w.cp.Due)) {
 			out = append(out, name+node)
 		}
 	}
@@ -182,7 +182,7 @@ func (t *Thread) editIn(ctx context.Context, d core.Def, v *view, edit change, c
 	}
 	cp := &core.Checkpoint{
 		Parent: head.N, Step: head.Step + 1, Source: core.SourceEdit, Run: run.N, Graph: len(run.Graphs) - 1, Values: values,
-		Due: head.Due, Joins: head.Joins, Visited: head.Visited, Frame: pos.Frame,
+		Due: head.Due, Later: head.Later, Joins: head.Joins, Visited: head.Visited, Frame: pos.Frame,
 	}
 	cp.N, cp.ID = home.Fresh()
 	info := t.of(ctx, VerbEdit, &run, cfg.reason)
