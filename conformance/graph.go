@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/stream"
 )
 
 // State is the state of every scenario.
@@ -19,6 +20,8 @@ type State struct {
 	N   pawl.Sum[int64]     `json:"n"`
 	X   pawl.Last[string]   `json:"x"`
 	Y   pawl.Last[string]   `json:"y"`
+
+	Messages pawl.Append[Message] `json:"messages"`
 }
 
 func (v *Values) write(s *State) {
@@ -212,7 +215,7 @@ type performance struct {
 
 func (p *performance) of(ctx context.Context, lines []Line, st *State, arg string, handled error) error {
 	entry := p.count.start(p.as, arg)
-	seen := map[string]string{"log": joined(st), "n": fmt.Sprint(st.N.Get()), "x": st.X.Get(), "y": st.Y.Get(), "arg": arg}
+	seen := map[string]string{"log": joined(st), "messages": spoken(st), "n": fmt.Sprint(st.N.Get()), "x": st.X.Get(), "y": st.Y.Get(), "arg": arg}
 	if failed := (*pawl.NodeError)(nil); errors.As(handled, &failed) {
 		seen["error"] = failed.Node + " " + rootCause(failed).Error()
 	}
@@ -237,6 +240,14 @@ func (p *performance) of(ctx context.Context, lines []Line, st *State, arg strin
 				return err
 			}
 			st.Log.Add(asked + "=" + answer)
+		case l.Tell != "":
+			if err := pawl.Emit(ctx, "told", p.node.Name+in(arg)+": "+l.Tell); err != nil {
+				return err
+			}
+		case l.Speak != nil:
+			if err := l.Speak.say(ctx, st, arg); err != nil {
+				return err
+			}
 		case l.Goto != nil:
 			if err := pawl.Goto(ctx, l.Goto.next(p.workers)...); err != nil {
 				return err
@@ -247,6 +258,32 @@ func (p *performance) of(ctx context.Context, lines []Line, st *State, arg strin
 		}
 	}
 	return nil
+}
+
+func (s *Speech) say(ctx context.Context, st *State, arg string) error {
+	m := Message{ID: s.ID + in(arg), Text: s.Text + strings.Join(s.Tokens, "")}
+	for i, token := range s.Tokens {
+		if err := stream.Say(ctx, stream.Token{Message: m.ID, Index: i, Text: token}); err != nil {
+			return err
+		}
+	}
+	st.Messages.Add(m)
+	return nil
+}
+
+func in(arg string) string {
+	if arg == "" {
+		return ""
+	}
+	return "(" + arg + ")"
+}
+
+func spoken(st *State) string {
+	var texts []string
+	for _, m := range st.Messages.All() {
+		texts = append(texts, m.Text)
+	}
+	return strings.Join(texts, "+")
 }
 
 // rootCause is the error of the node that failed first: through children, whose errors say more around it.

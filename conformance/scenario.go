@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Scenario is a graph over the channels log (append), n (sum), x and y (last), and what is done with one thread of it.
+// Scenario is a graph over the channels log (append), n (sum), x and y (last), messages (append), and what is done with one thread of it.
 type Scenario struct {
 	ID    string `json:"id"`
 	About string `json:"about"`
@@ -57,11 +57,13 @@ type Child struct {
 type Line struct {
 	Write   *Values  `json:"write,omitempty"`
 	Replace []string `json:"replace,omitempty"` // all that log holds
-	Note    string   `json:"note,omitempty"`    // appends "node:channel=value as the node sees it" to log; "arg": the payload; "error": what is handled
+	Note    string   `json:"note,omitempty"`    // appends "node:channel=value as the node sees it" to log, of messages the texts; "arg": the payload; "error": what is handled
 	Ask     string   `json:"ask,omitempty"`     // asks that, and appends "question=answer" to log
 	Of      string   `json:"of,omitempty"`      // ends the question with ":value" of a channel, or of "arg"
 	Fail    *Fail    `json:"fail,omitempty"`
 	Goto    *Way     `json:"goto,omitempty"` // leads there, beside the node's lines
+	Tell    string   `json:"tell,omitempty"` // tells "node: that" to who streams, of a worker "node(arg): that"
+	Speak   *Speech  `json:"speak,omitempty"`
 
 	Only  string `json:"only,omitempty"`  // for that payload; others skip it
 	First int    `json:"first,omitempty"` // in that many entries of the node; later ones skip it
@@ -74,12 +76,28 @@ type Fail struct {
 	After int    `json:"after,omitempty"`
 }
 
+// Speech is a message that is streamed in tokens, or that nobody hears, and then written. A worker's has its payload behind
+// its id.
+type Speech struct {
+	ID     string   `json:"id"`
+	Tokens []string `json:"tokens,omitempty"`
+	Text   string   `json:"text,omitempty"` // of one without tokens
+}
+
+// Message is an item of the channel messages.
+type Message struct {
+	ID   string `json:"id"`
+	Text string `json:"text"`
+}
+
 // Values are writes, or the state.
 type Values struct {
 	Log []string `json:"log,omitempty"`
 	N   int64    `json:"n,omitempty"`
 	X   *string  `json:"x,omitempty"`
 	Y   *string  `json:"y,omitempty"`
+
+	Messages []Message `json:"messages,omitempty"`
 }
 
 // Edge leads from one node to another.

@@ -25,6 +25,9 @@ type Graph struct {
 	Checkpoints []string   `json:"checkpoints"` // place, place of the parent, step, source, what is due, state; how tasks stand that began
 	Tasks       [][]string `json:"tasks"`       // by super-step, sorted: that a task begins (>), ends (<), fails (!) or asks (?)
 	Debug       []string   `json:"debug"`       // what debug adds to them: steps and types
+
+	Custom   [][]string `json:"custom,omitempty"`   // by super-step and task, in the order of telling
+	Messages [][]string `json:"messages,omitempty"` // the same: step, node, id, and a token (+) or the whole (=)
 }
 
 func text(v any) string {
@@ -65,7 +68,7 @@ func stateText(doc []byte) (string, error) {
 }
 
 var shownModes = stream.View{Children: true, Modes: []stream.Mode{
-	stream.Values, stream.Updates, stream.Checkpoints, stream.Tasks, stream.Debug, stream.Lifecycle,
+	stream.Values, stream.Updates, stream.Checkpoints, stream.Tasks, stream.Debug, stream.Lifecycle, stream.Custom, stream.Messages,
 }}
 
 // streaming does an act and keeps what its stream shows.
@@ -96,7 +99,7 @@ func (r *runner) streaming(ctx context.Context, a *Act) (done bool, err error) {
 func (w *watcher) shown() Shown {
 	out := Shown{}
 	for _, g := range w.graphs {
-		if s := g.shown(); len(s.Values)+len(s.Updates)+len(s.Checkpoints)+len(s.Tasks) > 0 {
+		if s := g.shown(); len(s.Values)+len(s.Updates)+len(s.Checkpoints)+len(s.Tasks)+len(s.Custom)+len(s.Messages) > 0 {
 			out = append(out, s)
 		}
 	}

@@ -37,6 +37,7 @@ func (w *watcher) graph(path string) *watched {
 	if w.graphs[path] == nil {
 		w.graphs[path] = &watched{tasks: [][]told{nil}, Graph: Graph{
 			Graph: ids.ReplaceAllString(path, ""), Values: []string{}, Updates: [][]string{nil}, Checkpoints: []string{}, Debug: []string{},
+			Custom: [][]string{nil}, Messages: [][]string{nil},
 		}}
 	}
 	return w.graphs[path]
@@ -63,6 +64,13 @@ func (w *watcher) take(c stream.Chunk) error {
 		return g.end(data)
 	case stream.Detail:
 		return g.detail(data)
+	case stream.Said:
+		at := &g.Custom[len(g.Custom)-1]
+		*at = append(*at, textOf(data.Value, data.Name))
+		return nil
+	case stream.Message:
+		g.message(c.Step, data)
+		return nil
 	}
 	return fmt.Errorf("conformance: nobody knows %T", c.Data)
 }
@@ -94,8 +102,10 @@ func (w *watcher) inside(task string) bool {
 
 // step says that what follows is of another super-step.
 func (g *watched) step() {
-	if last := len(g.Updates) - 1; len(g.Updates[last]) > 0 {
-		g.Updates = append(g.Updates, nil)
+	for _, lines := range []*[][]string{&g.Updates, &g.Custom, &g.Messages} {
+		if len((*lines)[len(*lines)-1]) > 0 {
+			*lines = append(*lines, nil)
+		}
 	}
 	if last := len(g.tasks) - 1; len(g.tasks[last]) > 0 {
 		g.tasks = append(g.tasks, nil)
@@ -241,6 +251,25 @@ func (g *watched) tell(data any, t told) {
 	g.last, g.again = data, false
 }
 
+func (g *watched) message(step int, m stream.Message) {
+	line := fmt.Sprintf("%d %s %s: ", step, m.Node, m.ID)
+	if m.Token != nil {
+		line += "+" + m.Token.Text
+	} else {
+		var whole Message
+		_ = json.Unmarshal(m.Whole, &whole) // another form has no text
+		line += "=" + whole.Text
+	}
+	at := &g.Messages[len(g.Messages)-1]
+	*at = append(*at, line)
+}
+
+// teller is who told a line, or the message that it is of.
+func teller(line string) string {
+	who, _, _ := strings.Cut(line, ": ")
+	return who
+}
+
 // detail checks that debug shows what tasks and checkpoints showed.
 func (g *watched) detail(d stream.Detail) error {
 	if text(d.Payload) != text(g.last) {
@@ -253,9 +282,14 @@ func (g *watched) detail(d stream.Detail) error {
 }
 
 func (g *watched) shown() Graph {
-	g.Updates = slices.DeleteFunc(g.Updates, func(step []string) bool { return len(step) == 0 })
+	for _, lines := range []*[][]string{&g.Updates, &g.Custom, &g.Messages} {
+		*lines = slices.DeleteFunc(*lines, func(step []string) bool { return len(step) == 0 })
+	}
 	for _, step := range g.Updates {
 		slices.Sort(step)
+	}
+	for _, step := range slices.Concat(g.Custom, g.Messages) { // of one task the order counts
+		slices.SortStableFunc(step, func(a, b string) int { return strings.Compare(teller(a), teller(b)) })
 	}
 	g.Tasks = [][]string{}
 	for _, step := range g.tasks {

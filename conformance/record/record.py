@@ -8,14 +8,18 @@ import tempfile
 import time
 from typing import Annotated, TypedDict
 
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.config import get_stream_writer
 from langgraph.errors import GraphRecursionError, InvalidUpdateError, NodeError
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import CachePolicy, Command, Overwrite, RetryPolicy, Send, interrupt
 
-from shown import Shown
+from shown import CHANNELS, Shown, plain, together
 
 
 class State(TypedDict, total=False):
@@ -23,6 +27,37 @@ class State(TypedDict, total=False):
     n: Annotated[int, operator.add]
     x: str
     y: str
+    messages: Annotated[list, operator.add]
+
+
+class Speaker(BaseChatModel):
+    """Says what it is told to, in tokens."""
+
+    id_of: str
+    tokens: list[str]
+
+    @property
+    def _llm_type(self):
+        return "speaker"
+
+    def _stream(self, messages, stop=None, run_manager=None, **_):
+        for token in self.tokens:
+            yield ChatGenerationChunk(message=AIMessageChunk(token, id=self.id_of))
+
+    def _generate(self, messages, stop=None, run_manager=None, **_):
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("".join(self.tokens), id=self.id_of))])
+
+
+def spoken(speech, arg):
+    id = speech["id"] + within(arg)
+    if "tokens" in speech:
+        said = Speaker(id_of=id, tokens=speech["tokens"]).invoke("go on")
+        return AIMessage(said.content, id=id)
+    return AIMessage(speech["text"], id=id)
+
+
+def within(arg):
+    return f"({arg})" if arg else ""
 
 
 class Scripted(Exception):
@@ -64,7 +99,7 @@ def performed(spec, lines, counted, entries, state, error=None):
             if line["note"] == "error":
                 seen = f"{error.node} {text_of(error.error)}"
             if isinstance(seen, list):
-                seen = "+".join(seen)
+                seen = "+".join(getattr(item, "content", item) for item in seen)
             writes.append(("log", [f"{name}:{line['note']}={seen}"]))
         elif "replace" in line:
             writes.append(("log", Overwrite(line["replace"])))
@@ -73,11 +108,17 @@ def performed(spec, lines, counted, entries, state, error=None):
             if "of" in line:
                 asked += f":{state.get(line['of'], '')}"
             writes.append(("log", [f"{asked}={interrupt(asked)}"]))
+        elif "tell" in line:
+            get_stream_writer()(f"{name}{within(arg)}: {line['tell']}")
+        elif "speak" in line:
+            writes.append(("messages", [spoken(line["speak"], arg)]))
         elif "goto" in line:
             goto += way_of(line["goto"])
         elif "fail" in line and 0 < entry - line["fail"].get("after", 0) <= line["fail"]["first"]:
             time.sleep(0.03)  # siblings end first: what LangGraph stores of them otherwise depends on the scheduler
             raise Scripted(line["fail"]["with"])
+    if any(channel == "messages" for channel, _ in writes):  # LangGraph looks for messages in a dict only
+        writes = together([{channel: value} for channel, value in writes])
     return Command(update=writes, goto=goto)
 
 
@@ -163,9 +204,9 @@ def stops_of(scenario, where):
 
 def values_of(values):
     out = {}
-    for key in ("log", "n", "x", "y"):
+    for key in CHANNELS:
         if values.get(key) not in (None, [], 0):
-            out[key] = values[key]
+            out[key] = [plain(m) for m in values[key]] if key == "messages" else values[key]
     return out
 
 

@@ -6,7 +6,9 @@ showed. Of one super-step the order is that in which tasks end, and nothing prom
 
 import json
 
-CHANNELS = ("log", "n", "x", "y")
+from langchain_core.messages import AIMessageChunk, BaseMessage
+
+CHANNELS = ("log", "n", "x", "y", "messages")
 HANDLER = "__error_handler__"
 
 
@@ -17,18 +19,20 @@ class Graph:
         self.path = path
         self.values, self.asks, self.held = [], [], None
         self.updates, self.tasks, self.debug = [[]], [[]], []
+        self.custom, self.messages = [[]], [[]]
         self.checkpoints = []
         self.last = None  # what tasks or checkpoints showed
 
     def step(self):
         """What follows is of another super-step."""
-        for lines in (self.updates, self.tasks):
+        for lines in (self.updates, self.tasks, self.custom, self.messages):
             if lines[-1]:
                 lines.append([])
 
     def shown(self):
         if self.asks and not self.path:
             self.values.append(" ".join("? " + ask for ask in sorted(self.asks)))
+        told = {"custom": by_teller(self.custom), "messages": by_teller(self.messages)}
         return {
             "graph": "|".join(level.split(":")[0] for level in self.path),
             "values": self.values,
@@ -36,7 +40,12 @@ class Graph:
             "checkpoints": self.checkpoints,
             "tasks": [lines_of(step) for step in self.tasks if step],
             "debug": self.debug,
-        }
+        } | {mode: lines for mode, lines in told.items() if lines}
+
+
+def by_teller(steps):
+    """Of one task, and of one message, the order counts."""
+    return [sorted(step, key=lambda line: line.split(": ")[0]) for step in steps if step]
 
 
 def lines_of(step):
@@ -50,7 +59,7 @@ def lines_of(step):
 
 
 class Shown:
-    MODES = ["values", "updates", "tasks", "checkpoints", "debug"]
+    MODES = ["values", "updates", "tasks", "checkpoints", "debug", "custom", "messages"]
 
     def __init__(self, scenario):
         self.reuses = {spec["name"] for spec in scenario["nodes"] if spec.get("cache")}
@@ -144,6 +153,16 @@ class Shown:
         if kind and line not in graph.debug[-2:]:
             graph.debug.append(line)
 
+    def custom(self, graph, told):
+        graph.custom[-1].append(told)
+
+    def messages(self, graph, data):
+        message, of = data
+        token = isinstance(message, AIMessageChunk)
+        if message.content or not token:  # the last token is empty
+            line = f"{of['langgraph_step']} {of['langgraph_node']} {message.id}: {'+' if token else '='}{message.content}"
+            graph.messages[-1].append(line)
+
     def acts(self):
         out = []
         for graphs in self.done:
@@ -164,7 +183,13 @@ def id_of(config):
 
 
 def text_of(doc):
-    return json.dumps(doc, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(doc, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=plain)
+
+
+def plain(message):
+    """A message as Pawl's scenarios write it."""
+    assert isinstance(message, BaseMessage), message
+    return {"id": message.id, "text": message.content}
 
 
 def state_of(values):
@@ -195,7 +220,7 @@ def together(wrote):
         for channel, value in (writes or {}).items():
             whole = hasattr(value, "value")
             value = {"__overwrite__": value.value} if whole else value
-            if channel in out and channel in ("log", "n") and not whole:
+            if channel in out and channel in ("log", "n", "messages") and not whole:
                 before = out[channel]
                 if isinstance(before, dict):
                     before["__overwrite__"] = before["__overwrite__"] + value
