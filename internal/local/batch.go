@@ -55,7 +55,7 @@ type fact struct {
 // rows encodes a batch, outside any Tx, and numbers the values that it stores. Rows come in dependency order: a value
 // before what names it.
 func (h *Home) rows(b *Batch) ([]fact, []*core.Value, error) {
-	w := &writer{home: h}
+	w := &writer{home: h, out: make([]fact, 0, len(b.Runs)+len(b.Checkpoints)+len(b.Ended)+len(b.Steps)+len(b.Questions))}
 	var last int64 // not h.cpN, which the loop raises meanwhile
 	for _, cp := range b.Checkpoints {
 		last = cp.N

@@ -11,13 +11,13 @@ import (
 
 type cacheBody struct {
 	Writes []writeBody     `json:"w"` // of a node; that of a step is empty, too
-	Gotos  dueList         `json:"d,omitempty"`
+	Gotos  []dueBody       `json:"d,omitempty"`
 	Step   json.RawMessage `json:"s,omitempty"`
 }
 
 // CacheRow writes a result that is kept for others. Until when is set by the caller, inside the Update.
 func (b Box) CacheRow(tenant string, c *core.Cached) (storage.Row, error) {
-	body := cacheBody{Writes: packWrites(c.Writes, true), Step: c.Step}
+	body := cacheBody{Writes: packWrites(c.Writes), Step: c.Step}
 	for _, d := range c.Gotos {
 		body.Gotos = append(body.Gotos, dueBody(d))
 	}

@@ -19,15 +19,10 @@ type writeBody struct {
 	Took    bool   `json:"t,omitempty"`
 }
 
-func packWrites(ws []core.Write, inline bool) []writeBody {
+func packWrites(ws []core.Write) []writeBody {
 	out := make([]writeBody, len(ws))
 	for i, w := range ws {
-		out[i] = writeBody{Channel: w.Channel, Op: string(w.Op), Took: w.Took}
-		if w.Value != nil && !inline {
-			out[i].Value = w.Value.ID
-		} else {
-			out[i].Data = w.Data
-		}
+		out[i] = writeBody{Channel: w.Channel, Op: string(w.Op), Data: w.Data, Took: w.Took}
 	}
 	return out
 }
@@ -51,7 +46,7 @@ type runBody struct {
 
 // RunRow writes a run's attempt. The row's seq is run.Seq.
 func (b Box) RunRow(thread int64, r *core.Run) (storage.Row, error) {
-	body := runBody{Run: *r, Input: packWrites(r.Input, true), Edits: packWrites(r.Edits, true)}
+	body := runBody{Run: *r, Input: packWrites(r.Input), Edits: packWrites(r.Edits)}
 	body.Run.Input, body.Run.Edits = nil, nil
 	packed, err := b.packJSON(Run, body)
 	return storage.Row{Key: []any{thread, r.N}, Fields: []any{r.ID, r.Seq}, Body: packed}, err
@@ -77,78 +72,6 @@ func (b Box) ReadRun(thread string, row storage.Row) (*core.Run, error) {
 	}
 	body.Run.Input, body.Run.Edits, body.Run.Seq = input, edits, row.Fields[1].(int64)
 	return &body.Run, nil
-}
-
-type dueList []dueBody
-
-type endedBody struct {
-	Node   string      `json:"n"`
-	Index  int         `json:"i"`
-	Writes []writeBody `json:"w,omitempty"`
-	Next   dueList     `json:"d,omitempty"`
-	Inside []string    `json:"z,omitempty"`
-	Failed bool        `json:"f,omitempty"`
-	Error  string      `json:"e,omitempty"`
-	Cause  core.Cause  `json:"c,omitempty"`
-	Tries  int         `json:"t,omitempty"`
-	Cached bool        `json:"k,omitempty"`
-	At     time.Time   `json:"at"`
-	Again  bool        `json:"g,omitempty"`
-}
-
-// EndedRow writes a task that ended while its super-step went on. Values of its writes must be numbered.
-func (b Box) EndedRow(thread int64, e *core.Ended) (storage.Row, error) {
-	body := endedBody{
-		Node: e.Result.Task.Node, Index: e.Result.Task.Index, Writes: packWrites(e.Result.Writes, false), Inside: e.Result.Inside, Cached: e.Result.Cached,
-		Failed: e.Failed, Error: e.Error, Cause: e.Cause, Tries: e.Tries, At: e.At, Again: e.Again,
-	}
-	for _, d := range e.Result.Next {
-		body.Next = append(body.Next, dueBody(d))
-	}
-	packed, err := b.packJSON(Ended, body)
-	return storage.Row{
-		Key: []any{thread, e.Checkpoint, e.Result.Task.ID}, Fields: []any{int64(0)}, Body: packed,
-	}, err
-}
-
-// ReadEnded reads a row back, its values included.
-func (b Box) ReadEnded(tx storage.Tx, vs *Values, row storage.Row) (*core.Ended, error) {
-	return b.readEnded(vs.Thread, row, func(channel string, n int64) (*core.Value, error) { return vs.Load(tx, channel, n) })
-}
-
-func (b Box) readEnded(thread string, row storage.Row, load func(channel string, n int64) (*core.Value, error)) (*core.Ended, error) {
-	where := fmt.Sprintf("%v of thread %q", row.Key[2], thread)
-	var body endedBody
-	if err := b.unpackJSON(Ended, where, row.Body, &body); err != nil {
-		return nil, err
-	}
-	if body.Node == "" {
-		return nil, lacks(Ended, where, "node")
-	}
-	e := &core.Ended{
-		Checkpoint: row.Key[1].(int64), Failed: body.Failed, Error: body.Error, Cause: body.Cause, Tries: body.Tries,
-		Seq: row.Fields[0].(int64), At: body.At, Again: body.Again,
-	}
-	e.Result.Task = core.Task{ID: row.Key[2].(string), Node: body.Node, Index: body.Index}
-	e.Result.Inside, e.Result.Cached = body.Inside, body.Cached
-	for _, d := range body.Next {
-		e.Result.Next = append(e.Result.Next, core.Due(d))
-	}
-	writes, err := unpackWrites(body.Writes)
-	if err != nil {
-		return nil, &DamagedError{Kind: Ended, Where: where, Err: err}
-	}
-	for i := range writes {
-		if n := body.Writes[i].Value; n != 0 {
-			v, err := load(writes[i].Channel, n)
-			if err != nil {
-				return nil, err
-			}
-			writes[i].Value, writes[i].Data = v, v.Data
-		}
-	}
-	e.Result.Writes = writes
-	return e, nil
 }
 
 type stepBody struct {

@@ -107,7 +107,7 @@ type frameBody struct {
 // FrameRow writes that a task began a run of a child: the pointer from the task to the child's checkpoints.
 func (b Box) FrameRow(thread int64, f *core.Frame) (storage.Row, error) {
 	packed, err := b.packJSON(Frame, frameBody{
-		Node: f.Node, Key: f.Key, Mode: f.Mode, Under: f.Under, In: f.In, Before: f.Before, Input: packWrites(f.Input, true),
+		Node: f.Node, Key: f.Key, Mode: f.Mode, Under: f.Under, In: f.In, Before: f.Before, Input: packWrites(f.Input),
 	})
 	parent := int64(0)
 	if f.Parent != nil {
