@@ -45,6 +45,67 @@ type original struct {
 	topology  *core.Topology // of from
 	run       *core.Run      // that made it
 	mine, its *local.Seen    // the two threads
+	recalls   []recalled     // by its children
+}
+
+// recalled is the checkpoint on which a child that remembers goes on, and what children of it remember there.
+type recalled struct {
+	channel int // that leads to it
+	cp      *core.Checkpoint
+	inside  []recalled
+}
+
+// recall reads what the children of a checkpoint remember, under the graph that it has.
+func recall(r *records.Reader, at *core.Checkpoint, t *core.Topology) (out []recalled, err error) {
+	for _, child := range t.Children {
+		if child.Mode != PerThread {
+			continue
+		}
+		m := recalled{channel: t.Channel(child.Memory())}
+		n := core.PointedAt(at.Values[m.channel])
+		if n == 0 {
+			continue
+		}
+		stored, err := r.Nested(n)
+		switch {
+		case err != nil:
+			return nil, err
+		case stored == nil:
+			return nil, &storage.MissingError{Kind: records.Nested, ID: n}
+		}
+		m.cp = stored.Checkpoint
+		if err := r.Fill(stored, child.Graph, nil); err != nil {
+			return nil, fmt.Errorf("what child %q remembers: %w", child.Name, err)
+		}
+		if m.inside, err = recall(r, m.cp, child.Graph); err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// retold makes what children remember the copy's own, in runs of children that are over and that no task of it began.
+func retold(home *local.Home, to *core.Checkpoint, list []recalled) (out []*core.Checkpoint, err error) {
+	for _, m := range list {
+		cp, err := whole(m.cp)
+		if err != nil {
+			return nil, err
+		}
+		cp.Run = to.Run
+		cp.N, cp.ID = home.Fresh()
+		was := m.cp.Frame
+		cp.Frame = &core.Frame{
+			N: cp.N, Parent: to.Frame, Under: was.Under, Key: was.Key, Mode: was.Mode, Path: was.Path, Node: was.Node, Address: was.Address,
+		}
+		to.Values[m.channel] = core.NewSet(core.PointTo("", cp.N).Data)
+		inside, err := retold(home, cp, m.inside)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(out, cp), inside...)
+	}
+	return out, nil
 }
 
 // original reads it, and refuses what cannot be copied.
@@ -86,8 +147,12 @@ func (t *Thread) original(ctx context.Context, target *Thread, at Point, cfg *ru
 		if o.run, err = r.Run(o.from.Run); err != nil {
 			return err
 		}
+		if err = r.Fill(stored, o.topology, nil); err != nil {
+			return err
+		}
 		out = o
-		return r.Fill(stored, o.topology, nil)
+		o.recalls, err = recall(r, o.from, o.topology)
+		return err
 	})
 	return out, err
 }
@@ -115,10 +180,15 @@ func (t *Thread) copyTo(ctx context.Context, target *Thread, at Point, cfg *runC
 	run.N = home.NewRun()
 	cp.Run = run.N
 	cp.N, cp.ID = home.Fresh()
+	run.Before = cp.N // a retry goes on from what was copied
+	remembered, err := retold(home, cp, o.recalls)
+	if err != nil {
+		return err
+	}
 	info := target.info(ctx, VerbCopy)
 	info.Graph, info.From, info.To, info.Reason = o.mine.Info.Graph, t.id, target.id, cfg.reason
 	return home.Claim(ctx, o.its, run, local.Batch{
-		Graph: o.topology, Runs: []*core.Run{run}, Checkpoints: []*core.Checkpoint{cp}, Stop: stop,
+		Graph: o.topology, Runs: []*core.Run{run}, Checkpoints: append([]*core.Checkpoint{cp}, remembered...), Stop: stop,
 		Do: func(ctx context.Context, tx storage.Tx) error {
 			_, err := t.eng.consent(ctx, tx, info)
 			return err
