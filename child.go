@@ -69,7 +69,7 @@ func (c Child[C]) called() (core.Def, ChildMode) {
 
 // Result is a run of a child that is done, as its parent sees it.
 type Result[C any] struct {
-	State *C // at the end of the run; it refuses writes
+	State *C // at the end of the run, with all channels; it refuses writes
 	added func() (*C, error)
 }
 
@@ -132,10 +132,10 @@ func (c Child[C]) plain(ctx context.Context, in *C) (*Result[C], error) {
 	if err != nil {
 		return nil, err
 	}
-	state := out.State
-	return &Result[C]{State: state, added: func() (*C, error) {
+	r := &Result[C]{State: new(C), added: func() (*C, error) {
 		return nil, errors.New("pawl: what a child added is known inside a run only")
-	}}, nil
+	}}
+	return r, c.graph.def.layout.loadWith(r.State, out.whole, out.held)
 }
 
 // Sub is a node that runs a child, named after it. in makes the child's input from the parent's state, which it may not

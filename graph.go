@@ -29,15 +29,17 @@ func (e *BuildError) Error() string {
 // Builder collects a graph over the state S. Its methods never fail and may be called in any order: Build finds all
 // faults at once. It is for one goroutine.
 type Builder[S any] struct {
-	name   string
-	nodes  []*node[S]
-	edges  []edge
-	joins  []core.Join
-	routes []route[S]
-	labels []label
-	reads  []Upgrading
-	moves  []Migration
-	faults []string
+	name    string
+	nodes   []*node[S]
+	edges   []edge
+	joins   []core.Join
+	routes  []route[S]
+	labels  []label
+	reads   []Upgrading
+	moves   []Migration
+	faults  []string
+	inputs  []string // nil: all that is not private
+	outputs []string
 
 	askAtTop bool
 	breaks   core.Breaks
@@ -171,7 +173,8 @@ func (b *Builder[S]) Build() (*Graph[S], error) {
 	case err != nil:
 		s.fault("%v", err)
 	default:
-		for _, fault := range l.upgrade(b.reads) {
+		for _, fault := range slices.Concat(l.upgrade(b.reads), l.limit("Input", b.inputs, func(f *layoutField) { f.noInput = true }),
+			l.limit("Output", b.outputs, func(f *layoutField) { f.noOutput = true })) {
 			s.fault("%v", fault)
 		}
 	}

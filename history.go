@@ -285,7 +285,7 @@ func (t *Thread) stands(v *view) (*Outcome, error) {
 	out.Checkpoint, out.Next = v.from.ID, dueNames(v.from.Due)
 	var err error
 	if d, ok := t.eng.graph(v.Info.Graph); ok {
-		out.Values, err = core.Public(d.Topology(), v.from.Values)
+		out.Values, err = core.Output(d.Topology(), v.from.Values)
 	}
 	return out, err
 }

@@ -96,7 +96,7 @@ type Outcome struct {
 	Node       string          `json:"node,omitempty"`       // where it failed
 	Checkpoint string          `json:"checkpoint,omitempty"` // the head
 	Next       []string        `json:"next,omitempty"`       // nodes that are due
-	Values     json.RawMessage `json:"values,omitempty"`     // the state, as a JSON object, without its private channels
+	Values     json.RawMessage `json:"values,omitempty"`     // the state, as a JSON object: the graph's Output, without private channels
 	Waiting    []Question      `json:"waiting,omitempty"`    // open questions, in the order of asking
 	// Dropped are nodes, also in children, whose finished work a new run or an edit left behind, unmerged; and of EditAs those
 	// that were due and are not named.
@@ -104,7 +104,8 @@ type Outcome struct {
 	Superseded []*ChangedError `json:"-"`                // answers that landed on a question that had changed
 	Unused     []Question      `json:"unused,omitempty"` // answered, and not asked any more by the node that then ended
 
-	held map[string]any // live values, for the state of an OutcomeOf
+	held  map[string]any // live values, for the state of an OutcomeOf
+	whole []*core.Value  // the state with all channels, for the parent of a child that ran without storage
 }
 
 // RunInfo is one attempt of one run.

@@ -35,6 +35,8 @@ type layoutField struct {
 	index        []int
 	optional     bool
 	private      bool
+	noInput      bool
+	noOutput     bool
 	unguarded    bool // an Untracked that several tasks may set
 	was          []string
 	upgrades     map[string]upgrade // by the type of what is stored
@@ -122,7 +124,7 @@ func (f *layoutField) describe(c channel) error {
 func (l *layout) channels() []core.Channel {
 	out := make([]core.Channel, l.stored)
 	for i, f := range l.fields[:l.stored] {
-		out[i] = core.Channel{Name: f.name, Merge: f.merge, Type: schema.Shape(f.rule.whole), Number: f.number, Optional: f.optional, Private: f.private,
+		out[i] = core.Channel{Name: f.name, Merge: f.merge, Type: schema.Shape(f.rule.whole), Number: f.number, Optional: f.optional, Private: f.private, NoInput: f.noInput, NoOutput: f.noOutput,
 			Was: f.was, From: slices.Sorted(maps.Keys(f.upgrades))}
 	}
 	return out
@@ -252,8 +254,11 @@ func (l *layout) literal(state any) ([]core.Write, error) {
 func (l *layout) input(writes []core.Write, err error) ([]core.Write, error) {
 	var faults []error
 	for _, w := range writes {
-		if i := slices.Index(l.names, w.Channel); l.fields[i].private {
+		switch i := slices.Index(l.names, w.Channel); {
+		case l.fields[i].private:
 			faults = append(faults, l.fault("", i, errors.New("is private to the graph: no run is given it; leave it out, or change it with Edit")))
+		case l.fields[i].noInput:
+			faults = append(faults, l.fault("", i, errors.New("is none of the graph's inputs: no run is given it; leave it out, or change it with Edit")))
 		}
 	}
 	if len(faults) > 0 {
@@ -262,11 +267,11 @@ func (l *layout) input(writes []core.Write, err error) ([]core.Write, error) {
 	return writes, err
 }
 
-// public are the values that whoever runs the graph is shown.
-func (l *layout) public(values []*core.Value) []*core.Value {
+// output are the values that an outcome shows.
+func (l *layout) output(values []*core.Value) []*core.Value {
 	shared := true
 	for i := range l.fields {
-		if l.fields[i].private && i < len(values) {
+		if (l.fields[i].private || l.fields[i].noOutput) && i < len(values) {
 			if shared {
 				values, shared = slices.Clone(values), false
 			}

@@ -71,7 +71,7 @@ func (d *def[S]) input(doc []byte) ([]core.Write, error) { return d.layout.input
 
 // encode is what an outcome shows.
 func (d *def[S]) encode(values []*core.Value) ([]byte, error) {
-	return d.layout.encode(d.layout.public(values))
+	return d.layout.encode(d.layout.output(values))
 }
 
 // readable decodes everything: what is stored and not of the program's types is found before anything runs on it.
@@ -185,7 +185,7 @@ func (t *Thread) outcome(ctx context.Context, l *loop, run *core.Run, stop *core
 	out := &Outcome{
 		Thread: t.id, Graph: l.topology.Graph, Run: run.ID, Attempt: run.Attempt, Status: stop.Status, Cause: stop.Cause,
 		Reason: stop.Error, Node: stop.ErrorNode, Checkpoint: l.pos.Head.ID, Next: dueNames(l.pos.Head.Due),
-		Superseded: l.superseded, Dropped: l.dropped, Unused: l.leftOver(), held: l.held,
+		Superseded: l.superseded, Dropped: l.dropped, Unused: l.leftOver(), held: l.held, whole: l.pos.Head.Values,
 	}
 	values, err := l.def.(jsonDef).encode(l.pos.Head.Values)
 	if err != nil {

@@ -23,7 +23,7 @@ func (g *Graph[S]) Thread(e *Engine, id string) *ThreadOf[S] {
 	return t
 }
 
-// OutcomeOf is an Outcome with its state decoded; in it, private channels hold nothing.
+// OutcomeOf is an Outcome with its state decoded; in it, private channels and those that are no [Builder.Output] hold nothing.
 type OutcomeOf[S any] struct {
 	Outcome
 	State *S

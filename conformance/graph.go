@@ -62,12 +62,18 @@ type question = pawl.Interrupt[string, string]
 
 // graph builds the scenario's graph on Pawl.
 func (s *Scenario) graph(count *entries) (*pawl.Graph[State], error) {
-	return (&Child{Nodes: s.Nodes, Edges: s.Edges, Joins: s.Joins, Stops: s.Stops}).graph("scenario", "", count)
+	return (&Child{Nodes: s.Nodes, Edges: s.Edges, Joins: s.Joins, Stops: s.Stops}).graph("scenario", "", count, s.Inputs, s.Outputs)
 }
 
 // graph builds a graph whose nodes count under a prefix.
-func (c *Child) graph(name, prefix string, count *entries) (*pawl.Graph[State], error) {
+func (c *Child) graph(name, prefix string, count *entries, inputs, outputs []string) (*pawl.Graph[State], error) {
 	b := pawl.New[State](name).BreakBefore(c.Before...).BreakAfter(c.After...)
+	if inputs != nil {
+		b.Input(inputs...)
+	}
+	if outputs != nil {
+		b.Output(outputs...)
+	}
 	workers := map[string]*pawl.Worker[State, string]{}
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
@@ -84,7 +90,7 @@ func (c *Child) graph(name, prefix string, count *entries) (*pawl.Graph[State], 
 		case n.Name == pawl.Start:
 			continue
 		case n.Child != nil:
-			g, err := n.Child.graph(n.Name, prefix+n.Name+"/", count)
+			g, err := n.Child.graph(n.Name, prefix+n.Name+"/", count, nil, nil)
 			if err != nil {
 				return nil, err
 			}

@@ -46,7 +46,8 @@ type runner struct {
 	eng    *pawl.Engine
 	th     *pawl.ThreadOf[State]
 	last   *pawl.ThreadState
-	tell   pawl.RunOption // of the act
+	out    *pawl.OutcomeOf[State] // of the newest run
+	tell   pawl.RunOption         // of the act
 	shown  []Shown
 	places map[string]map[string]int // see watcher
 }
@@ -84,6 +85,13 @@ func (r *runner) act(ctx context.Context, a *Act) (*Seen, error) {
 		return nil, err
 	}
 	seen.Values, seen.Next = &values, sorted(state.Head.Next)
+	if a == &r.s.Script[0] && r.s.Outputs != nil {
+		output, err := valuesOf(r.out.Values)
+		if err != nil {
+			return nil, err
+		}
+		seen.Output = &output
+	}
 	for _, q := range state.Waiting {
 		seen.Asks = append(seen.Asks, asked(&q))
 	}
@@ -100,7 +108,7 @@ func (r *runner) do(ctx context.Context, a *Act) (done bool, err error) {
 	case a.Run != nil:
 		in := &State{}
 		a.Run.write(in)
-		_, err = r.th.Run(ctx, in, mode, r.tell)
+		r.out, err = r.th.Run(ctx, in, mode, r.tell)
 	case a.Again:
 		if r.last.Status != pawl.Failed {
 			return false, nil

@@ -17,11 +17,13 @@ type Scenario struct {
 	Mode  string `json:"durability,omitempty"` // sync (default), async, exit
 	Limit int    `json:"limit,omitempty"`      // of super-steps; 0: more than it needs
 	Stops
-	Script    []Act  `json:"script"`
-	Differs   string `json:"differs,omitempty"`   // why Pawl's trace is another one, on purpose
-	Excluded  string `json:"excluded,omitempty"`  // why only one of the two can run it
-	Streams   string `json:"streams,omitempty"`   // why the updates that Pawl shows are others, on purpose, where the traces agree
-	Uncounted string `json:"uncounted,omitempty"` // why starts of nodes that ask are not compared
+	Inputs    []string `json:"inputs,omitempty"`  // channels that a run may be given; none: all
+	Outputs   []string `json:"outputs,omitempty"` // channels that its caller is shown; none: all
+	Script    []Act    `json:"script"`
+	Differs   string   `json:"differs,omitempty"`   // why Pawl's trace is another one, on purpose
+	Excluded  string   `json:"excluded,omitempty"`  // why only one of the two can run it
+	Streams   string   `json:"streams,omitempty"`   // why the updates that Pawl shows are others, on purpose, where the traces agree
+	Uncounted string   `json:"uncounted,omitempty"` // why starts of nodes that ask are not compared
 }
 
 // Stops are a graph's breakpoints, by node or "*".
@@ -179,7 +181,8 @@ type Seen struct {
 	Cause  string   `json:"cause,omitempty"`
 	Values *Values  `json:"values,omitempty"` // not after a conflict
 	Next   []string `json:"next,omitempty"`
-	Asks   []string `json:"asks,omitempty"` // what is asked, sorted
+	Asks   []string `json:"asks,omitempty"`   // what is asked, sorted
+	Output *Values  `json:"output,omitempty"` // what the caller was given, of the first act of a scenario with outputs
 }
 
 // Checkpoint is one item of the history.

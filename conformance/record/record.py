@@ -68,6 +68,14 @@ def always(_error):
     return True
 
 
+TYPES = {"log": list[str], "n": int, "x": str, "y": str}
+
+
+def schema_of(name, channels):
+    """Some of the state's channels, without their reducers; none named: nothing."""
+    return TypedDict(name, {c: TYPES[c] for c in channels}, total=False) if channels else None
+
+
 MEMORY = {"inherit": None, "thread": True, "none": False}
 
 
@@ -166,7 +174,9 @@ def chooser_of(route):
 
 
 def build(scenario, entries, saver, prefix=""):
-    graph = StateGraph(State)
+    graph = StateGraph(
+        State, input_schema=schema_of("In", scenario.get("inputs")), output_schema=schema_of("Out", scenario.get("outputs"))
+    )
     for spec in scenario["nodes"]:
         if spec["name"] == START:
             continue
@@ -352,6 +362,9 @@ def trace_of(scenario, saver):
         acts.append(seen_of(app, thread, act, last, durability, shown))
         if acts[-1]["status"] not in ("skipped", "refused"):
             last = "conflict" if acts[-1].get("cause") == "conflict" else acts[-1]["status"]
+    if scenario.get("outputs"):
+        given = build(scenario, {}, InMemorySaver()).invoke(scenario["script"][0]["run"], thread)
+        acts[0]["output"] = values_of(given)
     return {"acts": acts, "history": history_of(app, thread), "entries": entries}, shown.acts()
 
 

@@ -161,7 +161,9 @@ type topology struct {
 	}
 	Channels []struct {
 		Name, Merge, Type string
-		Hidden            bool
+		Hidden, Private   bool
+		NoInput           bool `json:"no_input"`
+		NoOutput          bool `json:"no_output"`
 	}
 }
 
@@ -200,9 +202,18 @@ func tableOfGraph(g *Page, d drawn, doc []byte) error {
 	}
 	rows = nil
 	for _, c := range t.Channels {
-		if !c.Hidden {
-			rows = append(rows, []string{c.Name, c.Merge, short(c.Type, widest)})
+		if c.Hidden {
+			continue
 		}
+		for _, limit := range []struct {
+			holds bool
+			said  string
+		}{{c.Private, "private"}, {c.NoInput, "no input"}, {c.NoOutput, "no output"}} {
+			if limit.holds {
+				c.Merge += ", " + limit.said
+			}
+		}
+		rows = append(rows, []string{c.Name, c.Merge, short(c.Type, widest)})
 	}
 	g.Line("")
 	g.Table([]string{"CHANNEL", "RULE", "TYPE"}, rows...)

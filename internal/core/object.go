@@ -6,12 +6,21 @@ import (
 )
 
 // Object writes the channels that hold something as a JSON object, in the topology's order.
-func Object(t *Topology, values []*Value) (json.RawMessage, error) { return object(t, values, true) }
+func Object(t *Topology, values []*Value) (json.RawMessage, error) {
+	return object(t, values, func(*Channel) bool { return true })
+}
 
-// Public is Object without the channels that are private.
-func Public(t *Topology, values []*Value) (json.RawMessage, error) { return object(t, values, false) }
+// Public is Object without the channels that are private: what a stream shows.
+func Public(t *Topology, values []*Value) (json.RawMessage, error) {
+	return object(t, values, func(c *Channel) bool { return !c.Private })
+}
 
-func object(t *Topology, values []*Value, private bool) (json.RawMessage, error) {
+// Output is Public without the channels that are no output: what an outcome shows.
+func Output(t *Topology, values []*Value) (json.RawMessage, error) {
+	return object(t, values, func(c *Channel) bool { return !c.Private && !c.NoOutput })
+}
+
+func object(t *Topology, values []*Value, shows func(*Channel) bool) (json.RawMessage, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
 	for c, v := range values {
@@ -19,7 +28,7 @@ func object(t *Topology, values []*Value, private bool) (json.RawMessage, error)
 		if err != nil {
 			return nil, err
 		}
-		if whole == nil || t.Channels[c].Hidden || t.Channels[c].Private && !private {
+		if whole == nil || t.Channels[c].Hidden || !shows(&t.Channels[c]) {
 			continue
 		}
 		if b.Len() > 1 {

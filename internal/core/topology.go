@@ -24,11 +24,13 @@ const (
 type Channel struct {
 	Name     string `json:"name"`
 	Merge    Merge  `json:"merge"`
-	Type     string `json:"type"`               // stable description of the value's shape; compared between versions
-	Number   Number `json:"number,omitempty"`   // for sums
-	Optional bool   `json:"optional,omitempty"` // a run in flight may go on without it ever having been written
-	Private  bool   `json:"private,omitempty"`  // no input sets it, and no outcome shows it
-	Hidden   bool   `json:"hidden,omitempty"`   // the engine's own: no part of the state that nodes and people see
+	Type     string `json:"type"`                // stable description of the value's shape; compared between versions
+	Number   Number `json:"number,omitempty"`    // for sums
+	Optional bool   `json:"optional,omitempty"`  // a run in flight may go on without it ever having been written
+	Private  bool   `json:"private,omitempty"`   // no input sets it, and no outcome and no stream shows it
+	NoInput  bool   `json:"no_input,omitempty"`  // no input sets it
+	NoOutput bool   `json:"no_output,omitempty"` // no outcome shows it
+	Hidden   bool   `json:"hidden,omitempty"`    // the engine's own: no part of the state that nodes and people see
 
 	Was  []string `json:"was,omitempty"`  // names under which it was stored before, the newest first
 	From []string `json:"from,omitempty"` // types of stored values that an upgrade reads, sorted

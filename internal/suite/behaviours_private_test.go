@@ -9,11 +9,12 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/stream"
 )
 
 func privateRows() []scenario {
 	return []scenario{
-		{id: "BLD-19", run: each(rowOutputKeepsRules), differs: "an output is the state without what is private: no schema repeats a channel"},
+		{id: "BLD-19", run: each(rowOutputKeepsRules)}, {id: "STR-17", run: each(rowWiderStream)},
 		{id: "BLD-22", run: each(rowPrivateChannel), differs: "an input for a private channel is refused by name, not ignored"},
 		{id: "BLD-23", run: each(rowPartOfTheState)},
 	}
@@ -61,6 +62,16 @@ func rowOutputKeepsRules(t *testing.T, h *home) {
 	in.Hello.Add("in")
 	if _, out := outputs(t, g.Thread(engine(t, h.open(t), nil), "t"), in); string(out.Values) != `{"hello":["in","a","b"]}` {
 		t.Errorf("the output is %s", out.Values)
+	}
+}
+
+// rowWiderStream is STR-17: the states that a stream shows are wider than the output.
+func rowWiderStream(t *testing.T, h *home) {
+	th := rowThread(t, h, sayers("a").Output("n"), nil)
+	same(t, "shown", shown(t, modesOf(stream.Values), th.Stream(t.Context(), &rowState{N: pawl.Total(1)})),
+		[]string{`values {"n":1}`, `values {"log":["a"],"n":1}`})
+	if out, err := th.Run(t.Context(), nil); err != nil || string(out.Values) != `{"n":1}` {
+		t.Errorf("the output is %s, %v", out.Values, err)
 	}
 }
 

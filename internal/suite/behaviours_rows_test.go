@@ -164,7 +164,7 @@ func streamRows() []scenario {
 			{id: "STR-14", run: each(rowMessagesOnce)}, {id: "STR-15", run: each(rowMessageMeta)}, {id: "STR-20", run: rowSlow},
 			{id: "STR-23", run: each(rowInterrupts)}, {id: "INT-14", run: each(rowAroundAPause)}, {id: "INT-15", run: each(rowEmptyInput)},
 		},
-		foreign(lowLevel, "STR-16", "STR-17"), foreign(noConfig, "STR-22"))
+		foreign(lowLevel, "STR-16"), foreign(noConfig, "STR-22"))
 }
 
 func restRows() []scenario {
