@@ -43,21 +43,18 @@ func sweepAgainstReplay(t *testing.T, _ *report) {
 		h, target := moneyHome(t, ""), pawltest.NewTarget(pawltest.TargetOpaque)
 		o, other := firmAs(t, h, forgetful), firmAs(t, h, forgetful)
 		g := atDepth(t, payGraph(wire(target)))
-		rounds := manyReplays
-		if levelOf(t).Depth > 0 { // the window is the same inside others, and each round costs more
-			rounds /= 10
-		}
-		for i := range rounds {
+		n := times(t, manyReplays)
+		for i := range n {
 			out, err := g.Thread(o.eng, fmt.Sprint(i)).Run(t.Context(), orderFor(fmt.Sprint(i)))
 			mustBeDone(t, out, err)
 		}
 		later(30 * day)
 		var all sync.WaitGroup
 		all.Go(func() { other.sweep(t) })
-		ends := make([]string, rounds)
+		ends := make([]string, n)
 		for w := range 4 {
 			all.Go(func() {
-				for i := w; i < rounds; i += 4 {
+				for i := w; i < n; i += 4 {
 					out, err := g.Thread(o.eng, fmt.Sprint(i)).Replay(context.Background(), pawl.Before("transfer"))
 					var expired *effect.ExpiredError
 					switch {
@@ -72,12 +69,12 @@ func sweepAgainstReplay(t *testing.T, _ *report) {
 			})
 		}
 		all.Wait()
-		saw(t, target, rounds, 0, rounds)
+		saw(t, target, n, 0, n)
 		count := map[string]int{}
 		for _, e := range ends {
 			count[e]++
 		}
-		same(t, "ends", count["refused"]+count["receipt"], rounds)
+		same(t, "ends", count["refused"]+count["receipt"], n)
 		t.Log(count)
 	})
 }

@@ -203,6 +203,16 @@ func atDepthHere[S any](b *pawl.Builder[S]) *nest.Graph[S] { return must(atLevel
 // inMemoryOnly holds the time: SQLite sees each scenario as it is and inside one other.
 func inMemoryOnly(t testing.TB) bool { return levelOf(t).Depth > 1 }
 
+// times is how often a scenario does what it does many times: n, and inside others, where each time costs more, a tenth of
+// it. PAWL_DEPTH=full does all.
+func times(t testing.TB, n int) int {
+	if levelOf(t).Depth > 0 && !nest.Full() {
+		n = max(1, n/10)
+	}
+	t.Logf("%d times", n)
+	return n
+}
+
 // What a scenario did, as the depths at which it runs depend on it.
 const (
 	spawned = "spawned a process"

@@ -71,11 +71,11 @@ func promiseAnswerChild(doc []byte) {
 func answersReachTheirQuestion(t *testing.T, _ *report) {
 	t.Run("any order, any door", func(t *testing.T) {
 		onEach(t, func(t *testing.T, h *home) {
-			rounds := 60
+			n := 60
 			if h.name == "sqlite" {
-				rounds = 10
+				n = 10
 			}
-			for seed := range rounds {
+			for seed := range times(t, n) {
 				interleave(t, h, uint64(seed))
 			}
 		})

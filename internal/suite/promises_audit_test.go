@@ -237,7 +237,7 @@ func madeOnPurpose(t *testing.T, _ *report) {
 				want["thread."+c.name]++
 			}
 		}
-		for range 100 {
+		for range times(t, 100) {
 			mixed(false)
 		}
 		same(t, "rows of the trail", o.actions(t, "t", "eve"), want)

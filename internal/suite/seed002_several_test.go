@@ -305,7 +305,7 @@ func callsAsk(t *testing.T, _ *report) {
 			var entries counter
 			g := atDepth(t, threeCalls(&entries, func() []int { return random.Perm(3) }))
 			eng := engine(t, h.open(t), nil, g)
-			for i := range 100 {
+			for i := range times(t, 100) {
 				entries.n.Store(0)
 				shuffled(t, eng.Thread("calls", threadName(i)), &entries, random.Perm(3), i%2 == 0)
 			}

@@ -98,18 +98,8 @@ func waitBetweenProcesses(t *testing.T) {
 	tally(t, &ledger{v.Ledger}, map[string]int{"entry": 2, "step": 1})
 }
 
-// crowded is how many threads wait at once. Inside others a tenth of them do: what many cost is seen without.
-func crowded(t *testing.T) int {
-	n := manyThreads
-	if levelOf(t).Depth > 0 {
-		n /= 10
-	}
-	t.Logf("%d waiting threads", n)
-	return n
-}
-
 func manyInMemory(t *testing.T) {
-	n := crowded(t)
+	n := times(t, manyThreads)
 	l := &tallyless{}
 	g, ctx, h := atDepth(t, l.graph()), context.Background(), memory(t)
 	eng := engine(t, h.open(t), nil, g)
@@ -131,7 +121,7 @@ func manyInMemory(t *testing.T) {
 }
 
 func manyOnDisk(t *testing.T) {
-	h, n := onDisk(t), crowded(t)
+	h, n := onDisk(t), times(t, manyThreads)
 	same(t, "goroutines that came with the waiting threads", spawn(t, "002-many", waitingHome{h.path, n}).wait(t), "0")
 	l := &tallyless{entries: n}
 	eng := engine(t, h.open(t), nil, atDepth(t, l.graph()))
