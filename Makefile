@@ -32,7 +32,7 @@ RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
 # it, and once; of processes that a test starts and kills it watches none.
 SWEEPS = ^Test(Sweep|SweepEffects|SweepOverEffects|SweepOverTheSameDatabase|SweepFinds|SweepOutside|KilledWorkers)$$
 LONG = $(SWEEPS)|^Test(Chaos|Cut|Depth)$$|^Test(Seeds|Promises|Acceptance)$$/.*/^depth_[1-3]
-MANY = ^Test(Seeds|Promises|Acceptance)$$/^(S002-2|S003-4|A04|A15|P8)$$/^depth_0$$|^TestHazards$$/^H19$$
+MANY = ^Test(Seeds|Promises|Acceptance)$$/^(S002-2|S002-8|S003-4|S003-16|A04|A15|P3|P8)$$/^depth_0$$|^TestHazards$$/^H19$$
 SWEPT = ./effect ./pawltest ./storage/fault ./store
 PROGRAMS = ./cmd/... ./examples/... ./internal/arch
 # The suite is first: it takes longest, and the others run beside it.

@@ -29,7 +29,7 @@ func acceptanceHeadline() []scenario {
 // fourWorkers is S003-4: one resumes, one replays, one forks and one forks what it finds, all at once, over a run whose
 // worker was killed after the target had committed; 100 rounds. A thousand rounds in one process are in package effect.
 func fourWorkers(t *testing.T, _ *report) {
-	at, n := startBank(t), times(t, manyWorkers)
+	at, n := startBank(t), times(t, 50)
 	for _, mode := range []pawltest.TargetMode{pawltest.TargetKeys, pawltest.TargetLookup} {
 		for round := range n {
 			t.Run(fmt.Sprintf("%s %d", mode, round), func(t *testing.T) {

@@ -43,7 +43,7 @@ func sweepAgainstReplay(t *testing.T, _ *report) {
 		h, target := moneyHome(t, ""), pawltest.NewTarget(pawltest.TargetOpaque)
 		o, other := firmAs(t, h, forgetful), firmAs(t, h, forgetful)
 		g := atDepth(t, payGraph(wire(target)))
-		n := times(t, manyReplays)
+		n := times(t, 1000)
 		for i := range n {
 			out, err := g.Thread(o.eng, fmt.Sprint(i)).Run(t.Context(), orderFor(fmt.Sprint(i)))
 			mustBeDone(t, out, err)

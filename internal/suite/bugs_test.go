@@ -280,7 +280,7 @@ func headIsAVersionCheck(t *testing.T, _ *report) {
 // branchesDoNotMix is 109: a property test beside full states, and the plain case.
 func branchesDoNotMix(t *testing.T, _ *report) {
 	onEach(t, func(t *testing.T, h *home) {
-		for seed := range manyForks {
+		for seed := range times(t, 8) {
 			forksOfForks(t, h, uint64(1000+seed), 12)
 		}
 		g := build(t, lineOf("line"))

@@ -203,10 +203,11 @@ func atDepthHere[S any](b *pawl.Builder[S]) *nest.Graph[S] { return must(atLevel
 // inMemoryOnly holds the time: SQLite sees each scenario as it is and inside one other.
 func inMemoryOnly(t testing.TB) bool { return levelOf(t).Depth > 1 }
 
-// times is how often a scenario does what it does many times: n, and inside others, where each time costs more, a tenth of
-// it. PAWL_DEPTH=full does all.
+// times is how often a scenario does what it does many times: n, or a tenth of it inside others, where each time costs more,
+// unless PAWL_DEPTH=full, and where the race detector watches, which sees in a few what it sees in all. Without it the
+// scenario runs again for all of them: it is in the Makefile's MANY.
 func times(t testing.TB, n int) int {
-	if levelOf(t).Depth > 0 && !nest.Full() {
+	if detector || levelOf(t).Depth > 0 && !nest.Full() {
 		n = max(1, n/10)
 	}
 	t.Logf("%d times", n)

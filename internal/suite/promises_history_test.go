@@ -159,7 +159,7 @@ func historyIsLinear(t *testing.T, _ *report) {
 	t.Run("loading", func(t *testing.T) { flatPart(t, itsBytes); onEach(t, loadIsBounded) })
 	t.Run("forks of forks", func(t *testing.T) {
 		onEach(t, func(t *testing.T, h *home) {
-			for seed := range times(t, manyBranches) {
+			for seed := range times(t, 12) {
 				forksOfForks(t, h, uint64(seed), 10)
 			}
 		})

@@ -99,7 +99,7 @@ func waitBetweenProcesses(t *testing.T) {
 }
 
 func manyInMemory(t *testing.T) {
-	n := times(t, manyThreads)
+	n := times(t, 10_000)
 	l := &tallyless{}
 	g, ctx, h := atDepth(t, l.graph()), context.Background(), memory(t)
 	eng := engine(t, h.open(t), nil, g)
@@ -121,7 +121,7 @@ func manyInMemory(t *testing.T) {
 }
 
 func manyOnDisk(t *testing.T) {
-	h, n := onDisk(t), times(t, manyThreads)
+	h, n := onDisk(t), times(t, 10_000)
 	same(t, "goroutines that came with the waiting threads", spawn(t, "002-many", waitingHome{h.path, n}).wait(t), "0")
 	l := &tallyless{entries: n}
 	eng := engine(t, h.open(t), nil, atDepth(t, l.graph()))
