@@ -24,8 +24,9 @@ PART = part() { echo "== $$1"; local TIMEFORMAT="== $$1: %R s by the clock, %U s
 # lint has vetted, and nobody reads debug information here.
 TEST = $(GO) test -vet=off -ldflags=-w
 
-# The detector watches Pawl, not the C code of SQLite that was translated to Go: half of the time of such a run went there.
-RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
+# The detector watches Pawl, not the C code of SQLite and of its library that was translated to Go, nor their memory, which is
+# not Go's: half of the time of such a run went there.
+RACE = -race $(patsubst %,-gcflags=modernc.org/%=-race=false,sqlite/lib libc memory)
 
 # What runs without it, since it would make thousands of short lives and processes take an hour: sweeps, chaos, scenarios
 # inside other graphs, whole programs, and the full number of rounds of cases of which it sees a share. All else runs with
