@@ -84,7 +84,7 @@ func answeredAtOnce(t *testing.T, h *home) {
 		return err
 	}, pawl.Uses(gate)).Edge(pawl.Start, "a"))
 	eng, other := engine(t, h.open(t), nil, g), engine(t, h.open(t), nil, g)
-	for round := range rounds {
+	for round := range times(t, rounds) {
 		th, id := g.Thread(eng, fmt.Sprint(round)), make(chan string, 1)
 		answered := make(chan error, 1)
 		go func() {

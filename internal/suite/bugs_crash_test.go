@@ -20,7 +20,7 @@ import (
 // recoveredInAnyOrder is 040: three recorded calls at once, a death after two are stored, and 1,000 recoveries that
 // schedule them as they like.
 func recoveredInAnyOrder(t *testing.T, _ *report) {
-	const recoveries = 1000
+	recoveries := times(t, 1000)
 	for i := range recoveries {
 		h := memory(t)
 		home := h.open(t)

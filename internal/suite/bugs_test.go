@@ -300,7 +300,8 @@ func branchesDoNotMix(t *testing.T, _ *report) {
 // twoThousandSteps is 114: each adds 1 kB.
 func twoThousandSteps(t *testing.T, _ *report) {
 	onEach(t, func(t *testing.T, h *home) {
-		const rounds, item = 2000, 1000
+		const item = 1000
+		rounds := times(t, 2000)
 		m, th := grow(t, h, "t", growth{item: item}, rounds)
 		if total := m.total(); total > rounds*(item+300) {
 			t.Errorf("%d bytes written for %d that the nodes wrote", total, rounds*item)

@@ -44,7 +44,7 @@ func everyStopIsSaid(t *testing.T, h *home) {
 	}, pawl.Uses(gate)).Edge(pawl.Start, "a"))
 	eng := engine(t, h.open(t), nil, g)
 	var all sync.WaitGroup
-	for i := range 500 {
+	for i := range times(t, 500) {
 		all.Go(func() {
 			th := g.Thread(eng, fmt.Sprint(i))
 			out, err := th.Run(t.Context(), &mortalState{})

@@ -205,8 +205,11 @@ func inMemoryOnly(t testing.TB) bool { return levelOf(t).Depth > 1 }
 
 // times is how often a scenario does what it does many times: n, or a tenth of it inside others, where each time costs more,
 // unless PAWL_DEPTH=full, and where the race detector watches, which sees in a few what it sees in all. Without it the
-// scenario runs again for all of them: it is in the Makefile's MANY.
+// scenario runs again for all of them: see notInMany.
 func times(t testing.TB, n int) int {
+	if detector {
+		note(t, cutShort)
+	}
 	if detector || levelOf(t).Depth > 0 && !nest.Full() {
 		n = max(1, n/10)
 	}
@@ -214,10 +217,36 @@ func times(t testing.TB, n int) int {
 	return n
 }
 
+// notInMany are the scenarios that were cut short and that `make rest` would not run in full, since they are not in the
+// Makefile's MANY.
+func notInMany() (missing []string) {
+	if !detector {
+		return nil
+	}
+	doc, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	_, many, _ := strings.Cut(string(doc), "\nMANY = ")
+	many, _, _ = strings.Cut(many, "\n")
+	listed := strings.FieldsFunc(many, func(r rune) bool { return strings.ContainsRune("^$/(|)", r) })
+	done.Range(func(key, _ any) bool {
+		if what, ok := key.(string); ok {
+			if test, ok := strings.CutPrefix(what, cutShort+" in "); ok && !slices.Contains(listed, test[strings.Index(test, "/")+1:]) {
+				missing = append(missing, test)
+			}
+		}
+		return true
+	})
+	return missing
+}
+
 // What a scenario did, as the depths at which it runs depend on it.
 const (
 	spawned = "spawned a process"
 	wentIn  = "put a graph into another"
+
+	cutShort = "did less than all, since the race detector watched"
 )
 
 // done is what the scenarios did, by the name of the test: the only thing that they share.

@@ -35,6 +35,10 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	code := m.Run()
+	if missing := notInMany(); len(missing) > 0 {
+		fmt.Fprintf(os.Stderr, "cut short, and not in the Makefile's MANY: %v\n", missing)
+		code = 1
+	}
 	if left := leftovers(); code == 0 && left != "" {
 		fmt.Fprintf(os.Stderr, "goroutines left behind:\n%s\n", left)
 		code = 1
@@ -350,10 +354,15 @@ func same[T any](t testing.TB, what string, got, want T) {
 	}
 }
 
-// three runs a case with a death three times and returns its line, which must be the same each time.
+// three runs a case with a death three times and returns its line, which must be the same each time. Inside others, and
+// where the race detector watches, it runs once, as in times.
 func three(t *testing.T, run func(t *testing.T) string) string {
 	t.Helper()
 	var lines []string
+	if detector {
+		note(t, cutShort)
+		return run(t)
+	}
 	if levelOf(t).Depth > 0 {
 		return run(t)
 	}
