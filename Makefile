@@ -3,8 +3,10 @@ GO ?= go
 STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
 MODULES = . bench
 
-# The compiler and the tests live shortly: with fewer collections they take an eighth less of the processors.
+# The compiler and the tests live shortly: with fewer collections they take an eighth less of the processors. None is to take
+# all the memory of a small machine for that.
 export GOGC = 400
+export GOMEMLIMIT = 3GiB
 
 .PHONY: help test watched rest lint vet staticcheck built bench mutate sweep conformance-record
 
@@ -71,7 +73,7 @@ built:
 	@$(PART); part "built" $(GO) list -export -test -deps ./... >/dev/null
 
 bench:
-	cd bench && GOGC= $(GO) run .
+	cd bench && GOGC= GOMEMLIMIT= $(GO) run .
 
 sweep:
 	PAWL_SWEEP=full $(GO) test -timeout 2h -run "TestSweep" -v ./internal/suite
