@@ -78,15 +78,11 @@ func (e *Engine) answer(ctx context.Context, g givenAnswer, thread string) (*Ver
 		return nil, &NoStorageError{Question: g.id}
 	}
 	for range looks {
-		var q *core.Question
-		err := e.store.View(ctx, func(tx storage.Tx) (err error) {
-			q, err = e.question(tx, g.id, thread)
-			return err
-		})
+		q, now, err := e.asked(ctx, g.id, thread)
 		if err != nil {
 			return nil, err
 		}
-		next, err := e.judge(ctx, q, g)
+		next, err := e.judge(ctx, q, g, now)
 		if err != nil {
 			return nil, err
 		}
@@ -103,6 +99,16 @@ func (e *Engine) answer(ctx context.Context, g givenAnswer, thread string) (*Ver
 		return &Verdict{Question: questionOf(next), Taken: next.State == core.QuestionAnswered, Submitted: next.State == core.QuestionSubmitted}, nil
 	}
 	return nil, fmt.Errorf("pawl: question %s: %w; nothing was consumed, send the answer again", g.id, ErrBusy)
+}
+
+// asked reads a question as it stands, and the database's clock.
+func (e *Engine) asked(ctx context.Context, id, thread string) (q *core.Question, now time.Time, err error) {
+	err = e.store.View(ctx, func(tx storage.Tx) (err error) {
+		now = tx.Now()
+		q, err = e.question(tx, id, thread)
+		return err
+	})
+	return q, now, err
 }
 
 // question reads a question of this tenant.
@@ -128,8 +134,9 @@ func readQuestion(tx storage.Tx, box records.Box, tenant, id, thread string) (*c
 	return q, nil
 }
 
-// judge says what an answer would make of a question: the next row, nil for the same answer again, or why not.
-func (e *Engine) judge(ctx context.Context, q *core.Question, g givenAnswer) (*core.Question, error) {
+// judge says what an answer given now, by the database's clock, would make of a question: the next row, nil for the same
+// answer again, or why not.
+func (e *Engine) judge(ctx context.Context, q *core.Question, g givenAnswer, now time.Time) (*core.Question, error) {
 	refuse := &AnswerError{Question: q.ID, Name: q.Name, Thread: q.Thread, By: q.AnsweredBy, At: q.AnsweredAt}
 	if g.err != nil {
 		return nil, g.err
@@ -155,14 +162,14 @@ func (e *Engine) judge(ctx context.Context, q *core.Question, g givenAnswer) (*c
 			return nil, nil
 		}
 	}
-	if over := closed(q, time.Now()); over != nil {
+	if over := closed(q, now); over != nil {
 		if over.Reason == ReasonSuperseded {
 			over.Newest = e.newest(ctx, q)
 		}
 		return nil, over
 	}
 	next := *q
-	next.Answer, next.AnsweredBy, next.AnsweredAt, next.State = value, ActorFrom(ctx).ID, time.Now().UTC(), core.QuestionAnswered
+	next.Answer, next.AnsweredBy, next.AnsweredAt, next.State = value, ActorFrom(ctx).ID, now.UTC(), core.QuestionAnswered
 	next.Reason = g.reason
 	rules, known := e.rulesOf(q)
 	switch {
@@ -314,15 +321,11 @@ func (t *Thread) takeAll(ctx context.Context, v *view, given []givenAnswer) ([]*
 			}
 			g.id = id
 		}
-		var q *core.Question
-		err := t.eng.store.View(ctx, func(tx storage.Tx) (err error) {
-			q, err = t.eng.question(tx, g.id, t.id)
-			return err
-		})
+		q, now, err := t.eng.asked(ctx, g.id, t.id)
 		if err != nil {
 			return nil, err
 		}
-		next, err := t.eng.judge(ctx, q, g)
+		next, err := t.eng.judge(ctx, q, g, now)
 		if err != nil {
 			return nil, err
 		}

@@ -32,12 +32,12 @@ var timerActor = Actor{ID: "timer", Kind: "service"}
 // resumed for a minute is stored as expired, and its thread stands until somebody resumes it. Waits of other kinds, such
 // as approvals, are treated alike.
 func (t *Timer) Due(ctx context.Context, limit int) (done int, next time.Time, err error) {
-	due, next, err := t.due(ctx, limit)
+	due, now, next, err := t.due(ctx, limit)
 	if err != nil {
 		return 0, time.Time{}, err
 	}
 	for _, q := range due {
-		late := time.Since(q.Due) > overdue
+		late := now.Sub(q.Due) > overdue
 		if _, served := t.eng.graph(q.Graph); served && !late {
 			if t.resume(ctx, q) {
 				done++
@@ -58,15 +58,16 @@ func (t *Timer) Due(ctx context.Context, limit int) (done int, next time.Time, e
 	return done, next, nil
 }
 
-// due reads the questions that are due, and when the next one is.
-func (t *Timer) due(ctx context.Context, limit int) (due []*core.Question, next time.Time, err error) {
+// due reads the questions that are due now, by the database's clock, and when the next one is, by this process's.
+func (t *Timer) due(ctx context.Context, limit int) (due []*core.Question, now, next time.Time, err error) {
 	e := t.eng
 	if e.store == nil {
-		return nil, time.Time{}, nil
+		return nil, now, next, nil
 	}
 	err = e.store.DB.View(ctx, func(_ context.Context, tx storage.Tx) error {
-		due, next = nil, time.Time{}
-		open := storage.Range{Prefix: []any{e.tenant, string(core.QuestionOpen)}, From: int64(1), To: tx.Now().UnixMilli()}
+		due, now, next = nil, tx.Now(), time.Time{}
+		behind := time.Since(now).Truncate(time.Second)
+		open := storage.Range{Prefix: []any{e.tenant, string(core.QuestionOpen)}, From: int64(1), To: now.UnixMilli()}
 		rows, err := tx.List(records.Question, storage.Query{Index: "by_state", Range: open, Limit: max(limit, 0)})
 		if err != nil {
 			return err
@@ -81,11 +82,11 @@ func (t *Timer) due(ctx context.Context, limit int) (due []*core.Question, next 
 		open.From, open.To = open.To, nil
 		rows, err = tx.List(records.Question, storage.Query{Index: "by_state", Range: open, Limit: 1, NoBody: true})
 		for _, row := range rows {
-			next = time.UnixMilli(row.Fields[4].(int64) + 1).UTC() // a due time is stored in whole milliseconds
+			next = time.UnixMilli(row.Fields[4].(int64) + 1).UTC().Add(behind) // a due time is stored in whole milliseconds
 		}
 		return err
 	})
-	return due, next, err
+	return due, now, next, err
 }
 
 // resume starts a thread's run in the background, if it has none of this timer already.

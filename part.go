@@ -271,7 +271,7 @@ func (t *Task) Awaits(ctx context.Context, kind, name string, options ...Opt) (Q
 	if q == nil {
 		return Question{}, false
 	}
-	if q.State == core.QuestionOpen && !expired(q, time.Now()) {
+	if q.State == core.QuestionOpen && !expired(q, t.loop.host.Now()) {
 		scopeOr(ctx, t).wait(q)
 	}
 	return questionOf(q), true

@@ -222,7 +222,7 @@ func (r *Runner) can(ctx context.Context, f *ready) bool {
 		return false
 	}
 	v.pos.Head, f.head = v.from, v.from.ID
-	return v.Run.Cause == core.CauseDrained || v.pos.Decided(t.identity(), 0, time.Now())
+	return v.Run.Cause == core.CauseDrained || v.pos.Decided(t.identity(), 0, v.Now)
 }
 
 // start goes on with a thread in the background, if it stands as it was found.

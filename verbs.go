@@ -191,7 +191,7 @@ func (t *Thread) enterable(v *view) bool {
 		return true
 	}
 	v.pos.Head = v.from
-	can, _ := v.pos.Enterable(t.identity(), 0, time.Now())
+	can, _ := v.pos.Enterable(t.identity(), 0, v.Now)
 	return can || len(v.from.Due) == 0
 }
 

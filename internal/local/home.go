@@ -42,6 +42,7 @@ type Home struct {
 	cpN    int64
 	valueN int64
 	runN   int64
+	ahead  time.Duration // of the database's clock
 }
 
 // NewHome is a home for a thread as it was seen. It holds nothing until Claim.
@@ -53,7 +54,7 @@ func NewHome(s *Store, seen *Seen, tenant, thread string, t *core.Topology, ques
 	if seen.Info != nil {
 		h.number, h.Lineage = seen.Info.N, seen.Info.Lineage
 	}
-	h.stamp, h.run = seen.stamp, seen.Run
+	h.stamp, h.run, h.ahead = seen.stamp, seen.Run, seen.ahead
 	if seen.Head != nil {
 		h.stamp = later(h.stamp, StampOf(seen.Head.Checkpoint.ID))
 	}
@@ -77,8 +78,8 @@ func (h *Home) Fresh() (int64, string) {
 	return h.cpN, checkpointID(h.stamp, h.cpN)
 }
 
-// Now is the process's clock. Deadlines of answers are judged by the database's.
-func (h *Home) Now() time.Time { return time.Now().UTC() }
+// Now is the database's clock, by which deadlines are judged, as far as this process knows it without asking: to a second.
+func (h *Home) Now() time.Time { return time.Now().Add(h.ahead).UTC() }
 
 // Own reads the whole position of a claimed thread.
 func (h *Home) Own(ctx context.Context) (*core.Position, error) {

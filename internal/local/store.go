@@ -115,8 +115,10 @@ type Seen struct {
 	Met                       *core.Topology // that, and in children that are not done those of their heads
 	Inside                    []string       // paths of the nodes that ran, or are due, in children that are not done
 	Open                      []core.Question
-	checkpoints, values, runs int64     // highest numbers taken
-	stamp                     time.Time // of the newest checkpoint
+	checkpoints, values, runs int64         // highest numbers taken
+	stamp                     time.Time     // of the newest checkpoint
+	Now                       time.Time     // by the database's clock, when it was read
+	ahead                     time.Duration // of that clock before this process's, in whole seconds
 }
 
 // Peek reads where a thread stands.
@@ -132,7 +134,8 @@ func (s *Store) Peek(ctx context.Context, tenant, thread string) (*Seen, error) 
 
 // PeekTx is Peek inside a Tx.
 func (s *Store) PeekTx(tx storage.Tx, tenant, thread string) (*Seen, error) {
-	seen := &Seen{Status: core.StatusNew}
+	now := tx.Now()
+	seen := &Seen{Status: core.StatusNew, Now: now, ahead: time.Until(now).Truncate(time.Second)}
 	info, err := s.Box.FindThread(tx, tenant, thread)
 	if err != nil || info == nil {
 		return seen, err
