@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -203,7 +204,7 @@ func (w *writer) fold() bool {
 // together runs a job, and unless it is to be alone those that wait, in the transaction that was begun.
 func (w *writer) together(j *job, alone bool) {
 	w.group, w.bytes = append(w.group[:0], j), 0
-	for j != nil {
+	for waited := false; j != nil; {
 		w.run(j)
 		if j.tx.lost {
 			w.rollback()
@@ -218,7 +219,13 @@ func (w *writer) together(j *job, alone bool) {
 		if alone || len(w.group) == groupJobs || w.bytes >= groupBytes {
 			break
 		}
-		if j = w.next(false); j != nil {
+		if j = w.next(false); j == nil && !waited {
+			// Those whose changes the last group made durable are about to bring the next ones. They go first, once a group:
+			// one of them may compute for as long as the scheduler lets it.
+			runtime.Gosched()
+			j, waited = w.next(false), true
+		}
+		if j != nil {
 			w.group = append(w.group, j)
 		}
 	}
