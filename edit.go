@@ -38,6 +38,9 @@ func (t *Thread) edit(ctx context.Context, edit change, cfg *runConfig) (_ *Outc
 	if err == nil {
 		err = t.named("")
 	}
+	if err == nil && cfg.from != nil {
+		err = fmt.Errorf("pawl: thread %q: edit takes no From option; nothing was done; use Fork", t.id)
+	}
 	if err != nil {
 		return nil, err
 	}

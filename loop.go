@@ -44,7 +44,7 @@ type loop struct {
 	due       []core.Task  // of it; room for the next
 	mint      func() (int64, string)
 	begun     []*core.Checkpoint         // what this start made before the loop
-	way       []within                   // where it made them inside children
+	on        []*core.Checkpoint         // behind which those of them stand that stand behind others
 	before    string                     // id of the one before those
 	taken     []*core.Question           // whose answers came with this start
 	live      *ring                      // of the thread, in the root; nil: nobody hears custom events

@@ -166,6 +166,7 @@ type runConfig struct {
 	waited  bool         // the thread, before this verb
 	in      Path
 	from    *Point // of EditAs; nil: the head
+	beside  bool   // of a branch: it does not stand behind the checkpoint that it leaves from
 	sink    func(Event)
 	reason  string
 
@@ -201,6 +202,10 @@ func (t *Thread) fits(verb Verb, cfg *runConfig) error {
 		misfit = "Hold"
 	case cfg.in != "" && verb != VerbEdit:
 		misfit = "In"
+	case cfg.from != nil && verb != VerbEdit:
+		misfit = "From"
+	case cfg.beside && cfg.from == nil && verb != VerbFork && verb != VerbReplay:
+		misfit = "Beside"
 	case cfg.superStep < 0:
 		misfit = "negative SuperStepTimeout"
 	case cfg.superStep > 0 && verb == VerbEdit:

@@ -26,6 +26,9 @@ type view struct {
 	from *core.Checkpoint // filled under the program's topology; nil: none
 	pos  core.Position    // what hangs from the head
 	way  []within         // from there into a child, where the verb starts from a checkpoint of one
+
+	hangs  []*core.Checkpoint // behind which the first checkpoints of a branch from there stand
+	beside bool               // those are before from and the way, not these
 }
 
 // look reads the thread. pick chooses the checkpoint to start from (nil: the head).

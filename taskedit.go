@@ -37,7 +37,8 @@ func (g *Graph[S]) As(node string, edit func(*S) error, next ...Next) TaskEdit {
 	}}
 }
 
-// From makes EditAs go on from an older point, like Fork: on a new branch, whose first checkpoint is the fork's.
+// From makes EditAs go on from an older point, like Fork: on a new branch, whose first checkpoint is the fork's. With
+// [Beside] that is another version of the point, whose tasks came to what the edits say.
 func From(at Point) RunOption { return func(c *runConfig) { c.from = &at } }
 
 // TaskEditError refuses a list of edits. Nothing was changed.
@@ -266,6 +267,10 @@ func (w *rewrite) superStep(ctx context.Context, n int, edits []TaskEdit) error 
 	results, told, err := w.results(n, from, named)
 	if err != nil {
 		return err
+	}
+	if w.fresh && begins(edits) { // a branch from an input that is due: of this run it is the edit's
+		w.run.Input = slices.Clone(results[0].Writes)
+		w.run.InputHash = core.HashWrites(w.run.Input)
 	}
 	next, err := core.Apply(from, w.d.Topology(), w.d.Fold, results)
 	if err != nil {

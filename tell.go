@@ -114,18 +114,16 @@ func (l *loop) tellStart(stood func(context.Context) (*Snapshot, error)) {
 // tellBegun tells the first checkpoints of a run.
 func (l *loop) tellBegun() {
 	for _, cp := range l.begun {
-		if cp.Frame != nil { // a branch that begins inside a child
-			before := ""
-			for _, w := range l.way {
-				if w.cp.N == cp.Parent {
-					before = w.cp.ID
-				}
-			}
-			l.tellCheckpoint(cp, before, l.factOf(cp))
-			continue
+		before := ""
+		if cp.Frame == nil { // the others are of a branch that begins inside a child
+			before, l.before = l.before, cp.ID
 		}
-		l.tellCheckpoint(cp, l.before, l.factOf(cp))
-		l.before = cp.ID
+		for _, on := range l.on {
+			if on != nil && on.N == cp.Parent {
+				before = on.ID
+			}
+		}
+		l.tellCheckpoint(cp, before, l.factOf(cp))
 	}
 	l.begun = nil
 }

@@ -139,11 +139,8 @@ func (t *Thread) newLoop(d core.Def, pos *core.Position, host core.Host, cfg *ru
 }
 
 // starting notes the first checkpoints of a run and what they stand on, inside children too, for who streams it.
-func (l *loop) starting(cps []*core.Checkpoint, on *core.Checkpoint, way ...within) *loop {
-	l.way = way
-	if l.begun = cps; on != nil && len(cps) > 0 && cps[0].Parent == on.N {
-		l.before = on.ID
-	}
+func (l *loop) starting(cps []*core.Checkpoint, on ...*core.Checkpoint) *loop {
+	l.begun, l.on = cps, on
 	return l
 }
 

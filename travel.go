@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/core"
 	"github.com/pawl-dev/pawl/internal/local"
 	"github.com/pawl-dev/pawl/internal/records"
+	"github.com/pawl-dev/pawl/storage"
 )
 
 // Point is a place in a thread's history.
@@ -30,6 +31,12 @@ func (p Point) String() string {
 	}
 	return fmt.Sprintf("the checkpoint before node %q", p.before)
 }
+
+// Beside makes the first checkpoint of a Fork, a Replay or an EditAs with [From] another version of the checkpoint that
+// it leaves from: it stands beside that one, behind the same parent, in place of behind it. All else is the same, what is
+// due, what is withdrawn, and that no effect is repeated. At a checkpoint of a child each checkpoint around it has such a
+// version, too.
+func Beside() RunOption { return func(c *runConfig) { c.beside = true } }
 
 // PointError: there is no such point to go back to. Nothing was changed.
 type PointError struct {
@@ -93,7 +100,7 @@ func (t *Thread) fork(ctx context.Context, verb Verb, at Point, edit change, cfg
 		if err := home.Claim(ctx, v.Seen, run, b); err != nil {
 			return nil, err
 		}
-		l := t.newLoop(d, pos, home, cfg).starting(cps, v.from, v.way...)
+		l := t.newLoop(d, pos, home, cfg).starting(cps, v.hangs...)
 		if b.Stop != nil {
 			return t.outcome(ctx, l, run, b.Stop, nil)
 		}
@@ -121,7 +128,37 @@ func (t *Thread) leaving(ctx context.Context, verb Verb, at Point, d core.Def, c
 		}
 		run.Input, run.InputHash = given.Input, given.InputHash
 	}
-	return v, run, nil
+	v.hangs = []*core.Checkpoint{v.from}
+	for _, w := range v.way {
+		v.hangs = append(v.hangs, w.cp)
+	}
+	if v.beside = cfg.beside; v.beside {
+		v.hangs, err = t.before(ctx, v)
+	}
+	return v, run, err
+}
+
+// before reads the checkpoints behind which those of the view's point stand, as far as there still are such.
+func (t *Thread) before(ctx context.Context, v *view) (out []*core.Checkpoint, err error) {
+	err = t.eng.store.View(ctx, func(tx storage.Tx) error {
+		out = nil
+		r := records.NewReader(t.eng.store.Box, tx, v.Info)
+		for _, cp := range v.hangs {
+			read := r.Checkpoint
+			if cp.Frame != nil {
+				read = r.Nested
+			}
+			s, err := read(cp.Parent)
+			if err != nil {
+				return err
+			}
+			if s != nil {
+				out = append(out, s.Checkpoint)
+			}
+		}
+		return nil
+	})
+	return out, err
 }
 
 // find reads the checkpoint of a point.
@@ -202,9 +239,9 @@ func (t *Thread) branchRun(ctx context.Context, verb Verb, v *view, d core.Def, 
 	return run, origin, nil
 }
 
-// branch makes the first checkpoint of a fork: the state of an older one with the fork's edits, the same tasks due
-// under fresh ids.
-func (t *Thread) branch(d core.Def, home *local.Home, run *core.Run, from *core.Checkpoint, edits []core.Write) (*core.Checkpoint, error) {
+// branch makes the first checkpoint of a fork, behind an older one or beside it: the state of that one with the fork's
+// edits, the same tasks due under fresh ids. That of a retry stands behind none.
+func (t *Thread) branch(d core.Def, home *local.Home, run *core.Run, from *core.Checkpoint, beside bool, edits []core.Write) (*core.Checkpoint, error) {
 	values, err := t.withEdits(d, from, edits)
 	if err != nil {
 		return nil, err
@@ -213,7 +250,11 @@ func (t *Thread) branch(d core.Def, home *local.Home, run *core.Run, from *core.
 		Step: from.Step + 1, Source: core.SourceFork, Run: run.N, Graph: len(run.Graphs) - 1, Values: values, Due: from.Due,
 		Later: from.Later, Joins: from.Joins, Visited: from.Visited,
 	}
-	if run.AttemptN == 1 {
+	switch {
+	case run.AttemptN > 1:
+	case beside:
+		cp.Parent = from.Parent
+	default:
 		cp.Parent = from.N
 	}
 	if len(edits) > 0 {

@@ -102,7 +102,7 @@ func (t *Thread) branches(d core.Def, home *local.Home, run *core.Run, v *view) 
 	if len(v.way) > 0 {
 		edits = nil
 	}
-	cp, err := t.branch(d, home, run, v.from, edits)
+	cp, err := t.branch(d, home, run, v.from, v.beside, edits)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,7 +112,7 @@ func (t *Thread) branches(d core.Def, home *local.Home, run *core.Run, v *view) 
 		if edits = nil; i == len(v.way)-1 {
 			edits = run.Edits
 		}
-		inner, err := t.branch(w.def, home, run, w.cp, edits)
+		inner, err := t.branch(w.def, home, run, w.cp, v.beside, edits)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -126,7 +126,7 @@ func (r *runner) do(ctx context.Context, a *Act) (done bool, err error) {
 		_, err = r.th.EditAs(ctx, [][]pawl.TaskEdit{{{Node: pawl.End}}})
 	case a.Edit != nil:
 		_, err = r.th.Edit(ctx, a.Edit.edit)
-	case a.Replay != "" || a.From != nil || a.Fork != nil:
+	case a.Replay != "" || a.From != nil || a.Fork != nil || a.Copy != nil:
 		return r.goBack(ctx, a)
 	default:
 		answers := []pawl.RunOption{r.tell}
@@ -156,8 +156,11 @@ func asked(q *pawl.Question) (text string) {
 // goBack forks or replays. False: there is no such point.
 func (r *runner) goBack(ctx context.Context, a *Act) (done bool, err error) {
 	before, from := a.Replay, a.From
-	if a.Fork != nil {
+	switch {
+	case a.Fork != nil:
 		before, from = a.Fork.Before, a.Fork.From
+	case a.Copy != nil:
+		before, from = a.Copy.Before, a.Copy.From
 	}
 	at := pawl.Before(before)
 	if a.In != "" {
@@ -170,15 +173,39 @@ func (r *runner) goBack(ctx context.Context, a *Act) (done bool, err error) {
 		}
 		at = pawl.Checkpoint(all[len(all)-1-*from].Checkpoint)
 	}
-	if a.Fork != nil {
+	switch {
+	case a.Fork != nil:
 		_, err = r.th.Fork(ctx, at, a.Fork.edit, r.tell)
-	} else {
+	case a.Copy != nil:
+		err = r.copy(ctx, at, a.Copy)
+	default:
 		_, err = r.th.Replay(ctx, at, r.tell)
 	}
 	if no := (*pawl.PointError)(nil); errors.As(err, &no) {
 		return false, nil
 	}
 	return true, err
+}
+
+// copy goes on beside a checkpoint.
+func (r *runner) copy(ctx context.Context, at pawl.Point, c *Copy) error {
+	if len(c.Tasks) == 0 {
+		_, err := r.th.Replay(ctx, at, pawl.Beside(), r.tell)
+		return err
+	}
+	edits := make([]pawl.TaskEdit, len(c.Tasks))
+	for i, task := range c.Tasks {
+		changes, err := json.Marshal(task.Write)
+		if err != nil {
+			return err
+		}
+		edits[i] = pawl.TaskEdit{Node: task.As, Changes: changes}
+	}
+	if _, err := r.th.EditAs(ctx, [][]pawl.TaskEdit{edits}, pawl.From(at), pawl.Beside()); err != nil {
+		return err
+	}
+	_, err := r.th.Resume(ctx, r.tell)
+	return err
 }
 
 // goBackInside does so at the newest checkpoint of a child at which a node was due. False: there is no such point.

@@ -140,7 +140,8 @@ type Act struct {
 	Replay string            `json:"replay,omitempty"` // from the newest checkpoint before that node
 	From   *int              `json:"from,omitempty"`   // replays a checkpoint by its place; 0: the first that was made
 	Fork   *Fork             `json:"fork,omitempty"`
-	In     string            `json:"in,omitempty"`   // of a replay or fork: at the child's checkpoint, of the newest run
+	In     string            `json:"in,omitempty"` // of a replay or fork: at the child's checkpoint, of the newest run
+	Copy   *Copy             `json:"copy,omitempty"`
 	Edit   *Fork             `json:"edit,omitempty"` // writes at the head, and does not go on
 	Delete bool              `json:"delete,omitempty"`
 	Clear  bool              `json:"clear,omitempty"` // forgets the results that are kept
@@ -153,6 +154,14 @@ type Fork struct {
 	From   *int   `json:"from,omitempty"`
 	As     string `json:"as,omitempty"`
 	Write  Values `json:"write"`
+}
+
+// Copy goes on from another version of a checkpoint, beside it: the newest before a node, or by its place. Its tasks came
+// to what is written, those that none of them is do not run; without any they run again.
+type Copy struct {
+	Before string `json:"before,omitempty"`
+	From   *int   `json:"from,omitempty"`
+	Tasks  []Fork `json:"tasks,omitempty"`
 }
 
 // Read decodes a scenario strictly.

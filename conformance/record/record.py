@@ -221,7 +221,7 @@ def values_of(values):
 
 
 def find(app, thread, act):
-    point = act["fork"] if "fork" in act else act
+    point = act.get("fork") or act.get("copy") or act
     if "in" in act:
         return find_inside(app, thread, act["in"], point.get("before", act.get("replay")))
     history = list(app.get_state_history(thread))
@@ -291,6 +291,9 @@ def act_on(app, thread, act, last, durability, shown):
     at = find(app, thread, act)
     if at and "fork" in act:
         at = app.update_state(at, act["fork"]["write"], as_node=act["fork"].get("as"))
+    if at and "copy" in act:
+        tasks = [(task["write"], task["as"]) for task in act["copy"].get("tasks") or []]
+        at = app.update_state(at, tasks or None, as_node="__copy__")
     if at:
         go(None, at)
     return bool(at)

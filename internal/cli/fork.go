@@ -17,14 +17,15 @@ const aboutFork = `Move a thread's head to a new branch from an older point, wit
 What is due at that point runs under fresh tasks: steps are called again and questions are asked again; effects that
 happened are not repeated, their receipts are reused. The old branch stays as it is, and what it asks is withdrawn.
 --dry-run says all that without doing it, and needs no code. --hold moves the head and runs nothing: resume does that.
+--beside makes another version of the point, which stands behind what the point stands behind, not behind the point.
 
 --set takes a JSON object with the channels to change, or NAME=VALUE, where VALUE is JSON or plain text.`
 
 // forking are the flags of a fork.
 type forking struct {
-	at, before string
-	set        []string
-	dry, hold  bool
+	at, before        string
+	set               []string
+	dry, hold, beside bool
 }
 
 func (p *Program) threadsFork() *cobra.Command {
@@ -54,6 +55,7 @@ func (p *Program) threadsFork() *cobra.Command {
 	fl.StringArrayVar(&f.set, "set", nil, "change channels: a `JSON` object, or NAME=VALUE")
 	fl.BoolVar(&f.dry, "dry-run", false, "only say what it would do")
 	fl.BoolVar(&f.hold, "hold", false, "move the head and run nothing")
+	fl.BoolVar(&f.beside, "beside", false, "make another version of the point, beside it")
 	fl.StringVar(&p.reason, "reason", "", "`why`; kept with the branch")
 	return c
 }
@@ -79,6 +81,9 @@ func (p *Program) fork(ctx context.Context, h *home, g *going, f *forking, id st
 		for _, s := range f.set {
 			flag += " --set " + ShellWord(s)
 		}
+		if f.beside {
+			flag += " --beside"
+		}
 		return p.showPreview(previewView{
 			Verb: "fork", Thread: t.ID(), Point: name, Action: p.Command("threads fork %s %s", ShellWord(t.ID()), flag),
 		}, pre)
@@ -89,6 +94,9 @@ func (p *Program) fork(ctx context.Context, h *home, g *going, f *forking, id st
 	options := []pawl.RunOption{pawl.Reason(p.reason)}
 	if f.hold {
 		options = append(options, pawl.Hold())
+	}
+	if f.beside {
+		options = append(options, pawl.Beside())
 	}
 	return p.goes(ctx, g, func(ctx context.Context) (*pawl.Outcome, error) {
 		if changes == nil {

@@ -169,9 +169,17 @@ func tableOfHistory(g *Page, history []*pawl.Snapshot) {
 		if next == "" {
 			next = "-"
 		}
-		rows = append(rows, []string{fmt.Sprint(s.Step), s.Source, next, g.Ago(s.At), s.Checkpoint, short(compact(s.Values), widest)})
+		rows = append(rows, []string{fmt.Sprint(s.Step), s.Source, next, g.Ago(s.At), s.Checkpoint, end(s.Parent), short(compact(s.Values), widest)})
 	}
-	g.Table([]string{"STEP", "SOURCE", "NEXT", "MADE", "CHECKPOINT", "VALUES"}, rows...)
+	g.Table([]string{"STEP", "SOURCE", "NEXT", "MADE", "CHECKPOINT", "PARENT", "VALUES"}, rows...)
+}
+
+// end is the part of a checkpoint's id that tells it from others of its thread.
+func end(id string) string {
+	if len(id) < 8 {
+		return "-"
+	}
+	return "…" + id[len(id)-8:]
 }
 
 func compact(doc []byte) string {

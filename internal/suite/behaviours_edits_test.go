@@ -173,59 +173,6 @@ func rowEditAsTasks(t *testing.T, h *home) {
 	}
 }
 
-// copied runs start > one > two, two > three, where one of the twos is by a goto, and goes on from an older point with edits.
-func copied(t *testing.T, h *home, at string, edits ...pawl.TaskEdit) []string {
-	t.Helper()
-	two := pawl.NewWorker("two", func(_ context.Context, s *rowState, _ int) error { s.Log.Add("two"); return nil })
-	th := rowThread(t, h, pawl.New[rowState]("row").Add(two).
-		Node("one", func(ctx context.Context, s *rowState) error { s.Log.Add("one"); return pawl.Goto(ctx, two.With(2)...) }, pawl.Targets("two")).
-		Node("three", rowSays("three")).
-		Edge(pawl.Start, "one").Route("one", func(*rowState) []pawl.Next { return two.With(1) }, "two").Edge("two", "three"), nil)
-	in := &rowState{}
-	in.Log.Add("start")
-	if _, err := th.Run(t.Context(), in); err != nil {
-		t.Fatal(err)
-	}
-	before := historyOf(t, th)
-	var out *pawl.OutcomeOf[rowState]
-	var err error
-	if len(edits) == 0 {
-		out, err = th.Replay(t.Context(), pawl.Before(at))
-	} else if _, err = th.EditAs(t.Context(), [][]pawl.TaskEdit{edits}, pawl.From(pawl.Before(at))); err == nil {
-		out, err = th.Resume(t.Context())
-	}
-	if err != nil || out.Status != pawl.Done {
-		t.Fatal(out, err)
-	}
-	if after := historyOf(t, th); !slices.Equal(after[:len(before)], before) {
-		t.Errorf("what was is changed: %q", after)
-	}
-	return logOf(out.State)
-}
-
-func wantLog(t *testing.T, got []string, want ...string) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-func rowCopyStart(t *testing.T, h *home) {
-	wantLog(t, copied(t, h, pawl.Start, does(pawl.Start, "start*")), "start*", "one", "two", "two", "three")
-}
-
-func rowCopyOne(t *testing.T, h *home) { // what one* does not send is gone
-	wantLog(t, copied(t, h, "one", does("one", "one*")), "start", "one*", "two", "three")
-}
-
-func rowCopyTwo(t *testing.T, h *home) {
-	wantLog(t, copied(t, h, "two", does("two", "two*"), does("two", "two**")), "start", "one", "two*", "two**", "three")
-}
-
-func rowCopyAgain(t *testing.T, h *home) {
-	wantLog(t, copied(t, h, "two"), "start", "one", "two", "two", "three")
-}
-
 // rowEditsAppend: edits make a thread, stand one behind the other, and add to the list; the first version of it is whole.
 func rowEditsAppend(t *testing.T, h *home) {
 	for i := range 3 {

@@ -297,7 +297,7 @@ func (p *sweepPay) retried(t *testing.T) sweepDrive {
 	}
 }
 
-// travels pays, forks before the payment, forks the fork, and replays.
+// travels pays, forks before the payment, makes a version beside the fork, forks that, and replays.
 func (p *sweepPay) travels(t *testing.T) sweepDrive {
 	g := p.graph(t)
 	return func(ctx context.Context, eng *pawl.Engine) error {
@@ -305,9 +305,9 @@ func (p *sweepPay) travels(t *testing.T) sweepDrive {
 		if err != nil {
 			return err
 		}
-		fork := func(note string) func() error {
+		fork := func(note string, options ...pawl.RunOption) func() error {
 			return func() error {
-				_, err := th.Fork(ctx, pawl.Before("pay"), func(s *sweepState) error { s.Doc.Set(note); return nil })
+				_, err := th.Fork(ctx, pawl.Before("pay"), func(s *sweepState) error { s.Doc.Set(note); return nil }, options...)
 				return err
 			}
 		}
@@ -315,7 +315,7 @@ func (p *sweepPay) travels(t *testing.T) sweepDrive {
 			mark string
 			do   func() error
 		}{
-			{"forked", fork("forked")}, {"again", fork("again")},
+			{"forked", fork("forked")}, {"beside", fork("beside", pawl.Beside())}, {"again", fork("again")},
 			{"fork{", func() error { _, err := th.Replay(ctx, pawl.Before("pay")); return err }},
 		} {
 			history, err := th.History(ctx, pawl.Page{})

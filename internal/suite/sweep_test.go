@@ -132,6 +132,7 @@ func sweepCases(t *testing.T) []sweepCase {
 		{name: "failure-resume", drive: sweepFailure(t, steps("sibling"), (*sweepThread).Resume)},
 		{name: "failure-retry", drive: sweepFailure(t, steps(), (*sweepThread).Retry)},
 		{name: "fork-edit-replay", drive: sweepTravel(t)},
+		{name: "beside", drive: sweepBeside(t)},
 		{name: "expiry", drive: sweepExpiry(t)},
 		{name: "answers-alone", drive: sweepAnswers(t, false)},
 		{name: "answers-and-a-runner", drive: sweepAnswers(t, true)},
