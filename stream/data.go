@@ -10,7 +10,7 @@ import (
 // State is the whole state.
 type State struct {
 	Values     json.RawMessage `json:"values"`
-	Interrupts []Interrupt     `json:"interrupts,omitempty"` // what the run waits for: it stopped here
+	Interrupts []Interrupt     `json:"interrupts,omitempty"` // what is asked: the run stopped here
 }
 
 // Update is what one task wrote, or one question.

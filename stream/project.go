@@ -161,33 +161,38 @@ func (p *projection) ended() error {
 	return nil
 }
 
-// finished shows how a run stopped. At a pause that is the state with what is waited for, and the tasks that wait.
+// finished shows how a run stopped. Where something is asked, also beside a failure, that is the state with what is asked,
+// and the tasks that wait.
 func (p *projection) finished() error {
-	if p.event.State != string(pawl.Waiting) {
-		life := Life{Event: "completed", Node: p.event.Node, Error: p.event.Error}
-		if p.event.State != string(pawl.Done) {
-			life.Event = p.event.State
-		}
-		p.show(Lifecycle, life)
-		return nil
+	life := Life{Event: p.event.State, Node: p.event.Node, Error: p.event.Error}
+	switch pawl.Status(p.event.State) {
+	case pawl.Done:
+		life.Event = "completed"
+	case pawl.Waiting:
+		life = Life{Event: "interrupted"}
 	}
-	s, err := p.snapshot(Values, Tasks, Debug, Lifecycle)
-	if err != nil {
-		return err
-	}
-	if s != nil {
-		p.event.Step = s.Step
-		var all []Interrupt
-		for _, task := range s.Tasks {
-			all = append(all, interrupts(task.Questions)...)
+	if life.Event == "interrupted" || life.Event == string(pawl.Failed) {
+		s, err := p.snapshot(Values, Tasks, Debug, Lifecycle)
+		if err != nil {
+			return err
 		}
-		if len(all) > 0 { // at a breakpoint the state is no news
-			p.show(Values, State{Values: s.Values, Interrupts: all})
+		if s != nil {
+			p.asks(s)
 		}
-		p.waits(s)
 	}
-	p.show(Lifecycle, Life{Event: "interrupted"})
+	p.show(Lifecycle, life)
 	return nil
+}
+
+func (p *projection) asks(s *pawl.Snapshot) {
+	var all []Interrupt
+	for _, task := range s.Tasks {
+		all = append(all, interrupts(task.Questions)...)
+	}
+	if p.event.Step = s.Step; len(all) > 0 { // at a breakpoint the state is no news
+		p.show(Values, State{Values: s.Values, Interrupts: all})
+	}
+	p.waits(s)
 }
 
 // object is what a task wrote, as one JSON object; null: nothing.
