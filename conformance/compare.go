@@ -74,6 +74,9 @@ func (t *Trace) Text() string {
 	return string(doc) + "\n"
 }
 
+// ShownText is what streams showed: equal ones have equal texts.
+func ShownText(t *Trace) string { return text(t.Shown) }
+
 // WriteTraces is a file of traces by scenario.
 func WriteTraces(traces map[string]*Trace) []byte { return written(traces) }
 
