@@ -19,6 +19,7 @@ const (
 	underExit  = "under Exit a thread keeps its newest checkpoint, and a child that is done no end of its own"
 	startsOver = "a migration starts the children of a task that is due over"
 	itsBytes   = "it measures the bytes of one thread's own snapshots"
+	ownFacts   = "it compares the facts of a graph that has a child of its own"
 	forgets    = "a memory inside a child that does not remember ends with it"
 )
 

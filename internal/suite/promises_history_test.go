@@ -157,6 +157,7 @@ func historyIsLinear(t *testing.T, _ *report) {
 	t.Run("bytes a step", func(t *testing.T) { flatPart(t, itsBytes); onEach(t, bytesAStep) })
 	t.Run("small items", func(t *testing.T) { flatPart(t, itsBytes); onEach(t, smallItems) })
 	t.Run("loading", func(t *testing.T) { flatPart(t, itsBytes); onEach(t, loadIsBounded) })
+	t.Run("watched over kill -9", func(t *testing.T) { flatPart(t, ownFacts); watchedOverKills(t) })
 	t.Run("forks of forks", func(t *testing.T) {
 		onEach(t, func(t *testing.T, h *home) {
 			for seed := range times(t, 12) {

@@ -28,15 +28,17 @@ func TestPromises(t *testing.T) {
 
 func childrenPromises() map[string]func([]byte) {
 	return map[string]func([]byte){
-		"promise-mortal": mortalChild,
-		"promise-answer": promiseAnswerChild,
-		"bug-ids":        listIDsChild,
-		"bug-block":      blockingChild,
-		"bug-rush":       answerRushChild,
-		"bug-inside":     answerInsideChild,
-		"bug-crowd":      crowdChild,
-		"bug-tool":       toolDeathChild,
-		"bug-pause":      pausedChild,
+		"promise-mortal":  mortalChild,
+		"promise-answer":  promiseAnswerChild,
+		"promise-streams": streamWatched,
+		"promise-look":    lookWatched,
+		"bug-ids":         listIDsChild,
+		"bug-block":       blockingChild,
+		"bug-rush":        answerRushChild,
+		"bug-inside":      answerInsideChild,
+		"bug-crowd":       crowdChild,
+		"bug-tool":        toolDeathChild,
+		"bug-pause":       pausedChild,
 	}
 }
 
