@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/core"
@@ -32,7 +33,7 @@ func Emit(ctx context.Context, name string, value any) error {
 	return nil
 }
 
-// say tells a custom event to the stream and to the watchers of this process.
+// say tells what is no fact to the stream and to the watchers of this process.
 func (l *loop) say(e Event) {
 	l.emit(e)
 	if l.root.live == nil {
@@ -47,16 +48,35 @@ func (l *loop) say(e Event) {
 	l.root.live.add(e)
 }
 
+// begins tells that a step's function is called to those who listen now; to nobody else, and at no cost.
+func (l *loop) begins(s *scope, step *core.Step) {
+	if l.sink == nil && (l.root.live == nil || l.root.live.watchers.Load() == 0) {
+		return
+	}
+	l.say(Event{Kind: EventStepStart, At: time.Now().UTC(), Node: step.Node, Task: step.Task, Try: s.entry, Name: step.Name, Key: step.Key, Address: step.Address})
+}
+
 // ringSize is how many custom events of a run are kept for who comes late.
 const ringSize = 1024
 
-// ring holds the newest custom events of a thread that runs or is watched here. Its positions count from its making.
+// ring holds the newest events that are no facts of a thread that runs or is watched here. Its positions count from its
+// making.
 type ring struct {
 	mu     sync.Mutex
 	events []Event // the newest, the oldest of them at next%ringSize once it is full
 	next   int
 	wake   chan struct{}
 	users  int // guarded by house.mu
+
+	watchers atomic.Int32
+}
+
+// watch notes one who watches, and returns the position from which on.
+func (r *ring) watch() int {
+	r.watchers.Add(1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.next
 }
 
 func (r *ring) add(e Event) {

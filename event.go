@@ -13,7 +13,7 @@ import (
 type EventKind string
 
 // The kinds of event. Those with a Seq are facts that are stored; the others are told to whoever streams the run, and
-// to nobody afterwards, but for custom ones, see [Emit].
+// to nobody afterwards, but for custom ones, see [Emit]. The start of a step is told to who watches in this process, too.
 const (
 	EventAccepted   EventKind = "accepted"   // an attempt of a run and its input are stored
 	EventResumed    EventKind = "resumed"    // a run goes on from the head, after it had stopped or its process died
@@ -22,6 +22,7 @@ const (
 	EventTaskWait   EventKind = "task_wait"  // a task waits for an answer
 	EventTaskRetry  EventKind = "task_retry" // a try failed with Err and another follows
 	EventDropped    EventKind = "dropped"    // a node hid that it waits by returning nil; its writes were discarded
+	EventStepStart  EventKind = "step_start" // the function of a step is called, which was not told before; no fact, see [Event].Address
 	EventStep       EventKind = "step"       // a step's result is stored, or was read from the journal (Replayed)
 	EventQuestion   EventKind = "question"   // a question is stored
 	EventAnswer     EventKind = "answer"     // a question changed its state
@@ -45,6 +46,7 @@ type Event struct {
 	Try        int             `json:"try,omitempty"`  // of a custom event: which entry of the node in this start of the run
 	Name       string          `json:"name,omitempty"` // of a step, question or custom event
 	Key        string          `json:"key,omitempty"`
+	Address    string          `json:"address,omitempty"` // of a step and of its start: the same in each entry of its task
 	Question   string          `json:"question,omitempty"`
 	Data       json.RawMessage `json:"data,omitempty"`  // of a question what is asked, as stored; of a custom event its value
 	State      string          `json:"state,omitempty"` // of the question; of the run that stopped its status

@@ -47,7 +47,7 @@ type loop struct {
 	on        []*core.Checkpoint         // behind which those of them stand that stand behind others
 	before    string                     // id of the one before those
 	taken     []*core.Question           // whose answers came with this start
-	live      *ring                      // of the thread, in the root; nil: nobody hears custom events
+	live      *ring                      // of the thread, in the root; nil: nobody hears what is no fact
 	heads     map[int64]*core.Checkpoint // without storage: what children remember
 	held      map[string]any             // live values, by channel; replaced at a merge, never changed
 
@@ -283,7 +283,7 @@ func (l *loop) record(ctx context.Context, s *core.Step, keep *core.Cached) erro
 	if err != nil {
 		return err
 	}
-	l.emit(Event{Kind: EventStep, Node: s.Node, Task: s.Task, Name: s.Name, Key: s.Key, Seq: s.Seq, At: s.At, Cached: s.Cached})
+	l.emit(Event{Kind: EventStep, Node: s.Node, Task: s.Task, Name: s.Name, Key: s.Key, Address: s.Address, Seq: s.Seq, At: s.At, Cached: s.Cached})
 	return nil
 }
 

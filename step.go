@@ -68,7 +68,7 @@ func (s *scope) step(ctx context.Context, name, key string, keep *core.Cached, c
 	t.mu.Unlock()
 	switch {
 	case known != nil:
-		t.loop.emit(Event{Kind: EventStep, Node: t.spec.Node, Task: t.spec.ID, Name: name, Key: key, Replayed: true})
+		t.loop.emit(Event{Kind: EventStep, Node: t.spec.Node, Task: t.spec.ID, Name: name, Key: key, Address: id, Replayed: true})
 		return known.Result, nil
 	case s.branch.isWaiting():
 		return nil, ErrWaiting
@@ -129,6 +129,7 @@ func (s *scope) call(ctx context.Context, rec *core.Step, cached bool, call func
 		g.Enter("step " + rec.Name)
 		defer g.Leave()
 	}
+	s.task.loop.begins(s, rec)
 	inner := &scope{task: s.task, branch: s.branch, path: s.path + "/" + rec.Address, entry: s.entry, within: "step"}
 	if cached {
 		inner.cached = rec.Name

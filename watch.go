@@ -19,7 +19,8 @@ import (
 // became of a question between being asked and how it stands.
 //
 // Between the facts it tells what nodes said with [Emit] in runs of this process, in no fixed order with facts of the same
-// super-step, and with EventLost how much of that went by too fast.
+// super-step, and with EventLost how much of that went by too fast. The start of a step in this process is told so, too,
+// to who watches when it happens: never after its end, and of what began before nothing.
 func (t *Thread) Watch(ctx context.Context, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if t.eng.store == nil {
@@ -28,7 +29,8 @@ func (t *Thread) Watch(ctx context.Context, after int64) iter.Seq2[Event, error]
 		}
 		said, leave := t.eng.join(t.id)
 		defer leave()
-		w := watcher{t: t, after: after, since: after, yield: yield}
+		w := watcher{t: t, after: after, since: after, yield: yield, came: said.watch()}
+		defer said.watchers.Add(-1)
 		var changes uint64
 		for {
 			now, _ := t.eng.store.DB.Changed(changes)
@@ -62,7 +64,9 @@ type watcher struct {
 	after int64 // the newest fact that was told
 	since int64 // what it began after
 	at    int   // in the ring
+	came  int   // where in the ring it began
 	yield func(Event, error) bool
+	over  map[string]bool // addresses of the steps whose ends were told the last time
 }
 
 // tell tells facts in their order, and what was said behind the facts that it came after.
@@ -70,9 +74,16 @@ func (w *watcher) tell(facts, spoken []Event, lost int) bool {
 	if lost > 0 && !w.yield(Event{Kind: EventLost, Count: lost}, nil) {
 		return false
 	}
-	for _, s := range spoken {
+	ended := w.over
+	if w.over = nil; len(facts) > 0 {
+		w.over = overOf(facts)
+	}
+	for i, s := range spoken {
 		if s.after > 0 && s.after < w.since {
 			continue // said before what this watcher knows
+		}
+		if s.Kind == EventStepStart && (ended[s.Address] || w.at-len(spoken)+i < w.came) {
+			continue
 		}
 		for len(facts) > 0 && facts[0].Seq <= s.after {
 			if !w.fact(facts[0]) {
@@ -90,6 +101,21 @@ func (w *watcher) tell(facts, spoken []Event, lost int) bool {
 		}
 	}
 	return true
+}
+
+// overOf finds the steps that facts tell of.
+func overOf(facts []Event) map[string]bool {
+	var out map[string]bool
+	for _, f := range facts {
+		if f.Kind != EventStep {
+			continue
+		}
+		if out == nil {
+			out = map[string]bool{}
+		}
+		out[f.Address] = true
+	}
+	return out
 }
 
 func (w *watcher) fact(f Event) bool {
@@ -142,7 +168,7 @@ func (t *Thread) factEvent(r *records.Reader, f *records.Fact) (Event, error) {
 		e.Kind, e.Path, e.At = EventTaskEnd, pathOf(f.Under), f.Ended.At
 		e.end(topology, f.Ended)
 	case f.Step != nil:
-		e.Path = f.Step.Path
+		e.Path, e.Address = f.Step.Path, f.Step.Address
 		e.Kind, e.Node, e.Task, e.Name, e.Key, e.At = EventStep, f.Step.Node, f.Step.Task, f.Step.Name, f.Step.Key, f.Step.At
 		e.Cached = f.Step.Cached
 	case f.Question != nil:

@@ -63,17 +63,22 @@ type Said struct {
 	Lost  int             `json:"lost,omitempty"` // nothing was said: so much went by too fast
 }
 
-// Start is a task that is due.
+// Start is a task that is due, or a step that is called now: the latter is provisional, told to those who are there, and
+// not of a step whose result is read from the journal or a cache. A step that fails has no End: its task has one.
 type Start struct {
 	ID    string          `json:"id"`
-	Node  string          `json:"node"`
-	Input json.RawMessage `json:"input"` // the state, or a worker's payload
+	Node  string          `json:"node"`            // or the name of the step
+	In    string          `json:"in,omitempty"`    // of a step: the task that called it
+	Key   string          `json:"key,omitempty"`   // of a step
+	Input json.RawMessage `json:"input,omitempty"` // of a task: the state, or a worker's payload
 }
 
-// End is how a task ended, or that it waits.
+// End is how a task ended, or that it waits; or that a step's result is stored, which is not shown.
 type End struct {
 	ID         string          `json:"id"`
-	Node       string          `json:"node"`
+	Node       string          `json:"node"`             // or the name of the step
+	In         string          `json:"in,omitempty"`     // of a step: the task that called it
+	Key        string          `json:"key,omitempty"`    // of a step
 	Result     json.RawMessage `json:"result,omitempty"` // as Writes of an Update
 	Error      string          `json:"error,omitempty"`
 	Cached     bool            `json:"cached,omitempty"` // as in an Update

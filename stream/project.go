@@ -49,6 +49,8 @@ func (p *projection) take(e pawl.Event) error {
 		return p.checkpoint(e.Source != "input" && !e.Quiet)
 	case pawl.EventTaskEnd:
 		return p.ended()
+	case pawl.EventStepStart, pawl.EventStep:
+		p.step()
 	case pawl.EventQuestion, pawl.EventAnswer:
 		asked := Interrupt{ID: e.Question, Name: e.Name, Node: e.Node, Value: e.Data, State: e.State}
 		if e.Kind == pawl.EventQuestion {
@@ -138,6 +140,23 @@ func (p *projection) snapshot(modes ...Mode) (*pawl.Snapshot, error) {
 		return nil, nil
 	}
 	return p.event.Snapshot(p.ctx)
+}
+
+// takenOver is the name under which the journal holds a failure that the node's handler takes over: no step of the node.
+const takenOver = "__error__"
+
+// step shows a step as a task of its own under the one that called it. One that is read from the journal was shown before.
+func (p *projection) step() {
+	e := p.event
+	if e.Replayed || e.Name == takenOver {
+		return
+	}
+	kind, data := "task_result", any(End{ID: e.Address, Node: e.Name, In: e.Task, Key: e.Key})
+	if e.Kind == pawl.EventStepStart {
+		kind, data = "task", Start{ID: e.Address, Node: e.Name, In: e.Task, Key: e.Key}
+	}
+	p.show(Tasks, data)
+	p.show(Debug, Detail{Step: e.Step, At: e.At, Type: kind, Payload: data})
 }
 
 func (p *projection) ended() error {

@@ -6,8 +6,8 @@
 //	for c, err := range v.Watch(ctx, th.Thread, cursor) { ... }     // only looks, from where it was left
 //
 // A View is a projection of the thread's facts and changes none. What is stored has a [Cursor]: Watch goes on behind it
-// with what follows, in whatever process, nothing left out and nothing twice. What has none (tokens, custom events, and
-// what an Async or Exit run has not stored yet) is provisional.
+// with what follows, in whatever process, nothing left out and nothing twice. What has none (tokens, custom events, starts
+// of steps, and what an Async or Exit run has not stored yet) is provisional.
 package stream
 
 import (
@@ -32,7 +32,7 @@ const (
 	Messages    Mode = "messages"    // Message: tokens, and messages that tasks wrote, once an id
 	Custom      Mode = "custom"      // Said: what nodes say with pawl.Emit
 	Checkpoints Mode = "checkpoints" // *pawl.Snapshot, as made; at a resume the one that it goes on from
-	Tasks       Mode = "tasks"       // Start and End
+	Tasks       Mode = "tasks"       // Start and End, of tasks and of steps
 	Debug       Mode = "debug"       // Detail: Checkpoints and Tasks in one
 	Input       Mode = "input"       // Interrupt: each question when it is asked, and when its state changed
 	Lifecycle   Mode = "lifecycle"   // Life: runs that begin, go on and stop

@@ -426,7 +426,19 @@ func rowReviewed(t *testing.T, h *home) {
 			t.Errorf("%+v was taken", wrong)
 		}
 	}
-	out, err = th.Resume(t.Context(), pawl.AnswerWith(ids["a"], agent.Decision{Verdict: agent.Approve}),
+	yes := agent.Decision{Verdict: agent.Approve}
+	for what, answers := range map[string][]pawl.RunOption{
+		"one too many":      {pawl.AnswerWith(ids["a"], yes), pawl.AnswerWith(ids["b"], yes), pawl.AnswerWith(ids["c"], yes), pawl.AnswerWith("another", yes)},
+		"one for all three": {pawl.AnswerWith("", yes)},
+	} {
+		if _, err := th.Resume(t.Context(), answers...); err == nil {
+			t.Errorf("%s was taken", what)
+		}
+		if st, err := th.State(t.Context()); err != nil || len(st.Waiting) != 3 || len(found) > 0 {
+			t.Errorf("%s: %d questions are open, found %v, %v", what, len(st.Waiting), found, err)
+		}
+	}
+	out, err = th.Resume(t.Context(), pawl.AnswerWith(ids["a"], yes),
 		pawl.AnswerWith(ids["b"], agent.Decision{Verdict: agent.Edit, Args: json.RawMessage(`{"order":"22"}`)}),
 		pawl.AnswerWith(ids["c"], agent.Decision{Verdict: agent.Reject, Say: "not this one"}))
 	if err != nil || out.Status != pawl.Done {

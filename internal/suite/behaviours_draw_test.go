@@ -138,7 +138,7 @@ func drawRows() []scenario {
 	return []scenario{
 		{id: "DRW-02", run: drawn("DRW-02", silent("side").Add(inside("inner", silent("up").Edge(pawl.Start, "up"))).Path(pawl.Start, "inner", "side"))},
 		{id: "DRW-03", run: drawn("DRW-03", labelled)},
-		{id: "DRW-04", differs: "a loop that nothing ends has no line to the end: nobody declared one",
+		{id: "DRW-04", differs: "a loop that nothing ends has no line to the end: nobody declared one, and LangGraph draws it behind the node that its 251st step happens to reach",
 			run: drawn("DRW-04", silent("human", "agent").Path(pawl.Start, "human", "agent", "human"), mermaidLine{"agent", pawl.End, true, ""})},
 		{id: "DRW-05", run: drawn("DRW-05", deferred)},
 		{id: "DRW-06", run: drawn("DRW-06", silent("tool_one", "tool_three").

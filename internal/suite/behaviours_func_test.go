@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/stream"
 )
 
 // workflow is a thread of a function on a home.
@@ -316,9 +317,31 @@ func rowFuncSavedAtItsEnd(t *testing.T, h *home) {
 	grew(t, first, second)
 }
 
+// rowFuncTold: before anything is stored a stream tells the checkpoint, and the step as a task that starts and ends.
 func rowFuncTold(t *testing.T, h *home) {
 	th := asksAfterAStep(t, h)
-	var told []string
+	var told, debug []string
+	view := stream.View{Modes: []stream.Mode{stream.Debug}}
+	for c, err := range view.Of(t.Context(), th.Stream(t.Context(), "", pawl.WithDurability(pawl.Exit))) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, line := c.Data.(stream.Detail), ""
+		switch p := d.Payload.(type) {
+		case *pawl.Snapshot:
+			same(t, "checkpoints that are stored when one is told", len(history(t, th)), 0)
+		case stream.Start:
+			line = " " + p.Node
+		case stream.End:
+			if line = " " + p.Node; p.Interrupts != nil {
+				line += " " + string(p.Interrupts[0].Value)
+			}
+		}
+		debug = append(debug, fmt.Sprint(d.Step, " ", d.Type, line))
+	}
+	same(t, "debug", debug, []string{"-1 checkpoint", "0 checkpoint", "1 task workflow", "1 task child", "1 task_result child", `1 task_result workflow "which?"`})
+
+	th = asksAfterAStep(t, memory(t))
 	for e, err := range th.Stream(t.Context(), "", pawl.WithDurability(pawl.Exit)) {
 		if err != nil {
 			t.Fatal(err)
@@ -330,7 +353,7 @@ func rowFuncTold(t *testing.T, h *home) {
 			same(t, "questions of the outcome", bodies(e.Outcome.Waiting), []string{`"which?"`})
 		}
 	}
-	same(t, "told", told, []string{"accepted", "checkpoint", "checkpoint", "task_start", "step", "question", "task_wait", "finished"})
+	same(t, "told", told, []string{"accepted", "checkpoint", "checkpoint", "task_start", "step_start", "step", "question", "task_wait", "finished"})
 }
 
 // Each verb of a thread, without the erased handle.
