@@ -310,10 +310,10 @@ func (e *Engine) take(ctx context.Context, q *core.Question) error {
 }
 
 // takeAll judges the answers that come with a resume, and returns the rows to be taken in the claiming Update.
-func (t *Thread) takeAll(ctx context.Context, v *view, given []givenAnswer) ([]*core.Question, error) {
+func (t *Thread) takeAll(ctx context.Context, v *view, cfg *runConfig) ([]*core.Question, error) {
 	var out []*core.Question
 	seen := map[string]json.RawMessage{}
-	for _, g := range given {
+	for _, g := range cfg.answers {
 		if g.id == "" {
 			id, err := onlyOne(t.id, questionsOf(v.Open))
 			if err != nil {
@@ -340,6 +340,11 @@ func (t *Thread) takeAll(ctx context.Context, v *view, given []givenAnswer) ([]*
 		}
 		seen[q.ID] = next.Answer
 		out = append(out, next)
+	}
+	if cfg.all {
+		if err := v.leftOpen(t.id, seen); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }

@@ -109,7 +109,7 @@ type AnswerError struct {
 	At       time.Time // when it was answered, or expired
 	Newest   string    // the open question that took its place, if any
 	Faults   []string  // what is wrong with the answer, field by field
-	Open     []string  // ids of the open questions, when the answer named none
+	Open     []string  // ids of the open questions, when the answer named none; of those left out of a whole set
 }
 
 // AnswerReason says why an answer was refused.
@@ -123,12 +123,17 @@ const (
 	ReasonSuperseded AnswerReason = "changed"             // the question was asked anew with another body
 	ReasonWithdrawn  AnswerReason = "withdrawn"           // nobody waits for it any more
 	ReasonAmbiguous  AnswerReason = "ambiguous"           // no id was given and not precisely one question is open
+	ReasonPartial    AnswerReason = "a part of the set"   // AnswerAll was given, and a question was left out
 	ReasonElsewhere  AnswerReason = "of another thread"   // the question belongs elsewhere
 	ReasonKind       AnswerReason = "of another question" // the typed answer was made for another interrupt
 )
 
 // Error says what was refused, and what to do.
 func (e *AnswerError) Error() string {
+	if e.Reason == ReasonPartial {
+		return fmt.Sprintf("pawl: thread %q: not answered: the answers are %s: they leave open %s; nothing was consumed; answer these too, or leave AnswerAll out",
+			e.Thread, e.Reason, strings.Join(e.Open, ", "))
+	}
 	s := fmt.Sprintf("pawl: thread %q: question %q (%s) not answered: %s", e.Thread, e.Name, e.Question, e.Reason)
 	if e.By != "" {
 		s += " by " + e.By

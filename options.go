@@ -160,6 +160,7 @@ type runConfig struct {
 	runID   string
 	again   []string
 	answers []givenAnswer
+	all     bool // the answers are refused if they leave a question open
 	head    string
 	hold    bool
 	breaks  *core.Breaks // of this call; nil: none were given
@@ -196,6 +197,8 @@ func (t *Thread) fits(verb Verb, cfg *runConfig) error {
 		misfit = "Again"
 	case len(cfg.answers) > 0 && verb != VerbResume:
 		misfit = "Answer"
+	case cfg.all && verb != VerbResume:
+		misfit = "AnswerAll"
 	case cfg.runID != "" && verb != VerbRun:
 		misfit = "RunID"
 	case cfg.hold && verb != VerbFork && verb != VerbReplay:

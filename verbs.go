@@ -100,7 +100,7 @@ func (t *Thread) resume(ctx context.Context, d core.Def, cfg *runConfig) (*Outco
 	if err := t.legal(VerbResume, v, cfg); err != nil {
 		return nil, err
 	}
-	taken, err := t.takeAll(ctx, v, cfg.answers)
+	taken, err := t.takeAll(ctx, v, cfg)
 	if err != nil {
 		return nil, err
 	}

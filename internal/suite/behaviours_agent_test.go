@@ -428,6 +428,7 @@ func rowReviewed(t *testing.T, h *home) {
 	}
 	yes := agent.Decision{Verdict: agent.Approve}
 	for what, answers := range map[string][]pawl.RunOption{
+		"one too few":       {pawl.AnswerWith(ids["a"], yes), pawl.AnswerWith(ids["b"], yes), pawl.AnswerAll()},
 		"one too many":      {pawl.AnswerWith(ids["a"], yes), pawl.AnswerWith(ids["b"], yes), pawl.AnswerWith(ids["c"], yes), pawl.AnswerWith("another", yes)},
 		"one for all three": {pawl.AnswerWith("", yes)},
 	} {
