@@ -116,6 +116,12 @@ func (c *Child) graph(name, prefix string, count *entries, inputs, outputs []str
 		}
 		b.Node(n.Name, func(ctx context.Context, st *State) error { return do(ctx, st, "") }, options...)
 	}
+	c.lead(b, workers)
+	return b.Build()
+}
+
+// lead adds what leads from node to node.
+func (c *Child) lead(b *pawl.Builder[State], workers map[string]*pawl.Worker[State, string]) {
 	for _, e := range c.Edges {
 		b.Edge(e[0], e[1])
 	}
@@ -131,7 +137,6 @@ func (c *Child) graph(name, prefix string, count *entries, inputs, outputs []str
 			b.Route(n.Name, choose, r.targets()...)
 		}
 	}
-	return b.Build()
 }
 
 func (n *Node) options() []pawl.NodeOption {
