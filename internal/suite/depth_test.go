@@ -49,7 +49,7 @@ func leftOut(name string) map[pawl.ChildMode]string {
 		return map[pawl.ChildMode]string{pawl.PerThread: remembers}
 	case name == "child-that-remembers":
 		return map[pawl.ChildMode]string{pawl.Inherit: forgets, pawl.Stateless: forgets, pawl.PerThread: remembers}
-	case slices.Contains([]string{"edit-as", "edit-first", "give-up"}, name):
+	case slices.Contains([]string{"beside", "edit-as", "edit-first", "give-up"}, name):
 		return map[pawl.ChildMode]string{pawl.Inherit: ownTasks, pawl.PerThread: ownTasks, pawl.Stateless: ownTasks}
 	case name == "pay-migrated":
 		return map[pawl.ChildMode]string{pawl.Inherit: startsNew, pawl.PerThread: startsNew, pawl.Stateless: startsNew}
