@@ -20,7 +20,8 @@ import (
 //
 // Between the facts it tells what nodes said with [Emit] in runs of this process, in no fixed order with facts of the same
 // super-step, and with EventLost how much of that went by too fast. The start of a step in this process is told so, too,
-// to who watches when it happens: never after its end, and of what began before nothing.
+// to who watches when it happens: never after its end, and of what began before nothing. What is no fact has no Seq: the
+// place to go on from is the Seq of the last event that has one.
 func (t *Thread) Watch(ctx context.Context, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if t.eng.store == nil {
