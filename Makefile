@@ -35,7 +35,7 @@ RACE = -race $(patsubst %,-gcflags=modernc.org/%=-race=false,sqlite/lib libc mem
 # it, and once; of processes that a test starts and kills it watches none.
 SWEEPS = ^Test(Sweep|SweepEffects|SweepOverEffects|SweepOverTheSameDatabase|SweepFinds|SweepOutside|KilledWorkers)$$
 LONG = $(SWEEPS)|^Test(Chaos|Cut|Depth)$$|^Test(Seeds|Promises|Acceptance)$$/.*/^depth_[1-3]
-MANY = ^Test(Seeds|Promises|Acceptance)$$/^(A01|A02|A04|A10|A11|A12|A13|A15|A45|A46|P1|P3|P8|S000-5|S000-8|S000-9|S000-13|S000-14|S000-21|S000-22|S000-23|S001-8|S002-2|S002-8|S002-13|S003-1|S003-2|S003-4|S003-6|S003-15|S003-16)$$/^depth_0$$|^Test(Bugs|Hazards)$$/^(013|040|044|109|114|143|H12|H19)$$
+MANY = ^Test(Seeds|Promises|Acceptance)$$/^(A01|A02|A04|A10|A11|A12|A13|A15|A45|A46|P1|P3|P8|S000-5|S000-8|S000-9|S000-13|S000-14|S000-21|S000-22|S000-23|S001-8|S002-2|S002-8|S002-13|S003-1|S003-2|S003-4|S003-6|S003-15|S003-16)$$/^depth_0$$|^Test(Bugs|Hazards)$$/^(013|040|044|109|114|143|H12|H19)$$|^TestBehaviours$$/^rows$$/^CHN-17$$
 SWEPT = ./effect ./pawltest ./storage/fault ./store
 PROGRAMS = ./cmd/... ./examples/... ./internal/arch
 # The suite is first: it takes longest, and the others run beside it.

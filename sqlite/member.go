@@ -93,7 +93,8 @@ func (m *member) Close() error {
 	return m.err
 }
 
-// release unlocks the file, and removes it first when no lease can name the member.
+// release unlocks the file, and removes it first when no lease can name the member. Closing it would not do: a process that
+// is being started from this one has a copy of the file until it is another program, and would keep the lock.
 func (m *member) release() {
 	m.once.Do(func() {
 		m.db.mu.Lock()
@@ -104,7 +105,7 @@ func (m *member) release() {
 			}
 		}
 		m.db.mu.Unlock()
-		m.err = errors.Join(m.err, m.file.Close())
+		m.err = errors.Join(m.err, unlock(m.file), m.file.Close())
 	})
 }
 
