@@ -43,7 +43,7 @@ func watchedGraph() *pawl.Graph[watchedState] {
 // streamWatched runs or resumes, prints what it streams, and stands still in the middle: it waits to be killed.
 func streamWatched(doc []byte) {
 	a, ctx := args[watchedProgram](doc), context.Background()
-	eng := childEngine(a.Path, nil)
+	eng := childEngine(a.Path, &pawl.Options{Limits: pawl.Limits{Crashes: 1000}}) // it dies until it is through
 	th := watchedGraph().Thread(eng, "t")
 	events := th.Stream(ctx, &watchedState{})
 	if must(th.State(ctx)).Status != pawl.StatusNew {
