@@ -21,7 +21,7 @@ class Graph:
         self.updates, self.tasks, self.debug = [[]], [[]], []
         self.custom, self.messages = [[]], [[]]
         self.checkpoints = []
-        self.last = None  # what tasks or checkpoints showed
+        self.last = []  # what tasks or checkpoints showed, and debug has not: tasks that end at once are shown at once
 
     def step(self):
         """What follows is of another super-step."""
@@ -112,7 +112,7 @@ class Shown:
             f"#{place} of {'?' if self.exit else places.get(parent, '?')}: {data['metadata']['step']} {data['metadata']['source'].replace('update', 'edit')} "
             + " ".join([",".join(sorted(data["next"])) or "-", state_of(data["values"]), *sorted(tasks)])
         )
-        graph.last = data, "checkpoint"
+        graph.last.append((data, "checkpoint"))
 
     def standing(self, task):
         """How a task stands in a checkpoint that was loaded."""
@@ -141,14 +141,16 @@ class Shown:
         else:
             kind, line = "<", f"{name} {text_of(together(flat(data['result'])))}"
             self.over.add(data["id"])
-        graph.last = data, line and ("task" if kind == ">" else "task_result")
+        graph.last.append((data, line and ("task" if kind == ">" else "task_result")))
         if line:
             graph.tasks[-1].append((kind, name if name in self.handled else data["id"], name, f"{kind} {line}"))
 
     def debug(self, graph, data):
         """It shows what tasks and checkpoints showed, with the step and the type: of each super-step those are kept."""
-        payload, kind = graph.last
-        assert data["payload"] == payload and kind in ("", data["type"]), f"debug shows {data}, after {graph.last}"
+        at = next((i for i, (payload, _) in enumerate(graph.last) if payload == data["payload"]), None)
+        assert at is not None, f"debug shows {data}, after {graph.last}"
+        _, kind = graph.last.pop(at)
+        assert kind in ("", data["type"]), f"debug shows {data} for {kind}"
         line = f"{data['step']} {kind}"
         if kind and line not in graph.debug[-2:]:
             graph.debug.append(line)
