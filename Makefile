@@ -3,7 +3,7 @@ GO ?= go
 STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
 MODULES = . bench
 
-# The compiler and the tests live shortly: with fewer collections they take an eighth less of the processors. None is to take
+# The compiler and the tests are short-lived: with fewer collections they take an eighth less of the processors. None is to take
 # all the memory of a small machine for that.
 export GOGC = 400
 export GOMEMLIMIT = 3GiB

@@ -329,7 +329,8 @@ func (t *Thread) takeAll(ctx context.Context, v *view, cfg *runConfig) ([]*core.
 		if err != nil {
 			return nil, err
 		}
-		if next == nil {
+		if next == nil { // the same answer is stored already
+			seen[q.ID] = q.Answer
 			continue
 		}
 		if other, twice := seen[q.ID]; twice {

@@ -74,11 +74,8 @@ func handlerOf[S any](n *node[S]) (func(context.Context, *S, error) error, bool)
 	return h, ok
 }
 
-// failure is the journal's name for a node's failure that its handler takes over.
-const failure = "__error__"
-
 func (t *Task) failureAddress() core.Address {
-	return core.Address{Task: t.spec.ID, Kind: "error", Name: failure}
+	return core.Address{Task: t.spec.ID, Kind: "error", Name: StepHandedOver}
 }
 
 // failedBefore is the failure that an earlier start handed to the handler; nil: none.
@@ -106,7 +103,7 @@ func (t *Task) nodeError(try int, err error) *NodeError {
 func (t *Task) handedOver(ctx context.Context, err error) error {
 	doc, _ := json.Marshal(t.loop.told(err.Error())) // a string has a form
 	rec := &core.Step{
-		Address: t.failureAddress().ID(), Checkpoint: t.place(), Task: t.spec.ID, Path: t.spec.Outer, Node: t.spec.Node, Name: failure,
+		Address: t.failureAddress().ID(), Checkpoint: t.place(), Task: t.spec.ID, Path: t.spec.Outer, Node: t.spec.Node, Name: StepHandedOver,
 		Result: doc,
 	}
 	if err := t.loop.record(context.WithoutCancel(ctx), rec, nil); err != nil {

@@ -32,6 +32,10 @@ const (
 	EventLost       EventKind = "lost"       // Count custom events are gone that this reader was too slow for
 )
 
+// StepHandedOver is the Name of an EventStep that is no step of its node: the journal holds the node's failure, which its
+// [OnError] handler takes over.
+const StepHandedOver = "__error__"
+
 // Event is something that happened in a run.
 type Event struct {
 	Kind       EventKind       `json:"kind"`

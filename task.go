@@ -252,7 +252,7 @@ func (t *Task) enter(ctx context.Context) context.Context {
 	}
 	*s = scope{task: t, branch: &t.root, entry: t.entry}
 	if t.failed != nil {
-		s.path = failure // its names are not the node's
+		s.path = StepHandedOver // its names are not the node's
 	}
 	return s.in(ctx)
 }

@@ -142,13 +142,11 @@ func (p *projection) snapshot(modes ...Mode) (*pawl.Snapshot, error) {
 	return p.event.Snapshot(p.ctx)
 }
 
-// takenOver is the name under which the journal holds a failure that the node's handler takes over: no step of the node.
-const takenOver = "__error__"
-
-// step shows a step as a task of its own under the one that called it. One that is read from the journal was shown before.
+// step shows a step as a task of its own under the one that called it. One that is read from the journal was shown before,
+// and a failure that was handed over is no step of the node.
 func (p *projection) step() {
 	e := p.event
-	if e.Replayed || e.Name == takenOver {
+	if e.Replayed || e.Name == pawl.StepHandedOver {
 		return
 	}
 	kind, data := "task_result", any(End{ID: e.Address, Node: e.Name, In: e.Task, Key: e.Key})
